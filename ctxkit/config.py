@@ -1,0 +1,163 @@
+"""The sections of the configuration: frozen, keyword-only dataclasses, one a concern.
+
+They are nested in `ctxkit.ContextConfig`, which adds AgentScope's own fields. Each checks itself at construction and
+says in a `ConfigError` which field has which value and what to do about it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from ctxkit.errors import ConfigError
+
+OnUnfit = Literal["refuse", "clear"]
+"""What happens when nothing more can be done to fit: raise `ContextUnfitError`, or clear the context (all of it stored)."""
+
+MarkerPlacement = Literal["gap", "end"]
+"""Where the truncation marker stands: between head and tail, or at the end of what is kept."""
+
+
+def _refuse(section: object, name: str, value: object, rule: str) -> None:
+    msg = f"{type(section).__name__}.{name} is {value!r}: {rule}."
+    raise ConfigError(msg)
+
+
+def _ratio(section: object, name: str, *, above: float = 0.0, to: float = 1.0) -> None:
+    value = getattr(section, name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not above < value <= to:
+        _refuse(section, name, value, f"give a ratio above {above:g} and at most {to:g}")
+
+
+def _at_least(section: object, name: str, least: float) -> None:
+    value = getattr(section, name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
+        _refuse(section, name, value, f"give a number of at least {least:g}")
+
+
+def _one_of(section: object, name: str, allowed: tuple[str, ...]) -> None:
+    value = getattr(section, name)
+    if value not in allowed:
+        _refuse(section, name, value, "give one of " + ", ".join(repr(a) for a in allowed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsConfig:
+    """How tool results, pastes and tool-call arguments enter the context."""
+
+    limit_ratio: float = 0.25
+    """One result keeps at most this share of the context size, (0, 1]; the host's `tool_result_limit` applies beside it."""
+    paste_limit_ratio: float = 0.25
+    """One user message, hint or tool-call argument keeps at most this share of the context size, (0, 1]."""
+    head_ratio: float = 0.6
+    """Share of what is kept that comes from the start of a text, (0, 1]; the rest comes from its end."""
+    per_tool_limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits in tokens by tool name; they win over the others."""
+    exclude_tools: frozenset[str] = frozenset()
+    """Tools whose results are never shortened on admission (they still are where nothing else fits)."""
+    verbatim_tools: frozenset[str] = frozenset({"Read", "read_file", "view", "cat", "Edit", "Write"})
+    """Tools whose results an editor will match: cut by lines, never reformatted."""
+    marker: MarkerPlacement = "gap"
+    """Where `<<<TRUNCATED>>>` stands."""
+
+    def __post_init__(self) -> None:
+        _ratio(self, "limit_ratio")
+        _ratio(self, "paste_limit_ratio")
+        _ratio(self, "head_ratio")
+        _one_of(self, "marker", ("gap", "end"))
+        for tool, limit in self.per_tool_limits.items():
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+                _refuse(self, "per_tool_limits", {tool: limit}, "give a number of tokens of at least 1 for each tool")
+        object.__setattr__(self, "per_tool_limits", MappingProxyType(dict(self.per_tool_limits)))
+        object.__setattr__(self, "exclude_tools", frozenset(self.exclude_tools))
+        object.__setattr__(self, "verbatim_tools", frozenset(self.verbatim_tools))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "per_tool_limits": dict(self.per_tool_limits)}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        object.__setattr__(self, "per_tool_limits", MappingProxyType(dict(self.per_tool_limits)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryConfig:
+    """How the summary is made and how much of the window it may take."""
+
+    warm: bool = True
+    """Ask for the summary by extending the last request, so that the provider's prompt cache serves it."""
+    max_tokens: int = 2000
+    """Most tokens of the five fields; a longer answer is refused and asked for again, shorter."""
+    share_ratio: float = 0.3
+    """Stubs, ledger, user texts and state together take at most this share of what the fixed overhead leaves, (0, 1]."""
+    user_share_ratio: float = 0.4
+    """Share of that which verbatim user requests and constraints may take, (0, 1]."""
+    ledger_share_ratio: float = 0.4
+    """Share of that which the ledger may take, (0, 1]."""
+    timeout_s: float = 120.0
+    """Seconds that all attempts at one summary may take together, above 0."""
+    attempts: int = 2
+    """Tries of one request that fails in a way that may pass, at least 1."""
+    retry_delay_s: float = 0.5
+    """Seconds before the second try, doubled at each further one, at least 0."""
+
+    def __post_init__(self) -> None:
+        _at_least(self, "max_tokens", 50)
+        for name in ("share_ratio", "user_share_ratio", "ledger_share_ratio"):
+            _ratio(self, name)
+        _ratio(self, "timeout_s", to=86400)
+        _at_least(self, "attempts", 1)
+        _at_least(self, "retry_delay_s", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggersConfig:
+    """When ctxkit acts, beside `trigger_ratio`."""
+
+    max_tokens: int | None = None
+    """Act above this many tokens too, whatever the window; `None` for no such limit."""
+    min_gain_ratio: float = 0.02
+    """An automatic compression that would free less than this share of the window is not worth a summary, (0, 1]."""
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None:
+            _at_least(self, "max_tokens", 1)
+        _ratio(self, "min_gain_ratio")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverflowConfig:
+    """What happens when a request does not fit, or the provider says so."""
+
+    output_reserve_tokens: int = 1024
+    """Tokens of the window left for the answer, at least 0; at most an eighth of the window is taken."""
+    target_ratio: float = 0.5
+    """An emergency view aims at this share of the window, (0, 1]."""
+    retries: int = 3
+    """Tries of a refused request, each strictly smaller, at least 0."""
+    on_unfit: OnUnfit = "refuse"
+    """What happens when nothing more can be done."""
+
+    def __post_init__(self) -> None:
+        _at_least(self, "output_reserve_tokens", 0)
+        _ratio(self, "target_ratio")
+        _at_least(self, "retries", 0)
+        _one_of(self, "on_unfit", ("refuse", "clear"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffloadConfig:
+    """How what leaves the context is stored and recalled."""
+
+    timeout_s: float = 10.0
+    """Seconds that one call of an offloader may take, above 0."""
+    local_copy: bool = True
+    """Beside an offloader that can only write, keep a copy that recall can read."""
+    recall_tools: bool = True
+    """Register `search_context` and `read_context` for the agent."""
+    recall_tokens: int = 2000
+    """Most tokens that one call of a recall tool returns; at most an eighth of the window is taken."""
+
+    def __post_init__(self) -> None:
+        _ratio(self, "timeout_s", to=86400)
+        _at_least(self, "recall_tokens", 100)

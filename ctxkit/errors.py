@@ -1,0 +1,72 @@
+"""The errors that ctxkit raises.
+
+    CtxkitError
+    ├── ConfigError (also ValueError)      a setting that cannot work
+    ├── SummaryError                       no summary of the wanted quality could be had
+    ├── StoreError                         the place that keeps what leaves the context
+    │   ├── StoreWriteError                something could not be stored
+    │   ├── StoreReadError                 something stored could not be read
+    │   └── RecordNotFoundError            nothing is stored under that reference
+    ├── SessionLockedError                 another owner holds the session
+    └── ContextUnfitError                  the request cannot be made to fit the window
+
+Automatic hooks never raise one of these but `ContextUnfitError`; calls that a user makes by hand raise them all.
+"""
+
+from collections.abc import Sequence
+
+
+class CtxkitError(Exception):
+    """The root of all errors that ctxkit raises on purpose."""
+
+
+class ConfigError(CtxkitError, ValueError):
+    """A setting that cannot work; the message names the field, the value and the remedy."""
+
+
+class SummaryError(CtxkitError):
+    """No summary could be had, and the settings forbid going on without one."""
+
+
+class StoreError(CtxkitError):
+    """The store of offloaded content failed; the context is as it was."""
+
+
+class StoreWriteError(StoreError):
+    """Something could not be stored; nothing was removed from the context."""
+
+
+class StoreReadError(StoreError):
+    """Something that is stored could not be read back."""
+
+
+class RecordNotFoundError(StoreError):
+    """Nothing is stored under the reference that was asked for."""
+
+
+class SessionLockedError(CtxkitError):
+    """Another owner holds the session; the message names it."""
+
+
+class ContextUnfitError(CtxkitError):
+    """The request cannot be made to fit the context window; nothing was touched.
+
+    Args:
+        message: What does not fit, by how much, and what to do.
+        needed_tokens: Tokens of the smallest request that could be made.
+        limit_tokens: Tokens that the request may have.
+        biggest: The biggest parts as (description, tokens), biggest first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        needed_tokens: int,
+        limit_tokens: int,
+        biggest: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.needed_tokens = needed_tokens
+        self.limit_tokens = limit_tokens
+        self.biggest = tuple(biggest)

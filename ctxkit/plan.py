@@ -1,0 +1,129 @@
+"""What is done to a context, as pure data that can be written to JSON: plan, edit, draft, receipt.
+
+A strategy makes a `Plan`; the engine stores the originals, applies it in one step and keeps a `Receipt`. Nothing here
+holds a live message: an edit names its place by message index and block range in the view that it was made from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import uuid4
+
+from ctxkit.port import Usage
+
+
+class Reason(StrEnum):
+    """Why a plan was made."""
+
+    TRIGGER = "trigger"
+    """The context reached the trigger before a reasoning step."""
+    MANUAL = "manual"
+    """Somebody called `compress_context()`."""
+    TOOL = "tool"
+    """The agent called the host's CompressContext tool."""
+    OVERFLOW = "overflow"
+    """The provider refused the request, or it could be foreseen."""
+    ADMISSION = "admission"
+    """Something oversized had entered the context."""
+
+
+class EditKind(StrEnum):
+    """What an edit does to the blocks that it names."""
+
+    COMPRESS = "compress"
+    """Moved into the summary."""
+    DROP = "drop"
+    """Removed without a summary of its own."""
+    TRUNCATE = "truncate"
+    """Shortened to head and tail, with a marker."""
+    IMAGE = "image"
+    """An image replaced by a note that says where it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One change of one run of blocks of one message."""
+
+    kind: EditKind
+    message: int
+    """0-based index of the message in the view."""
+    message_id: str
+    start: int
+    """0-based index of the first block."""
+    stop: int
+    """Index behind the last block."""
+    tokens: int
+    """Tokens that stood there."""
+    keep_tokens: int = 0
+    """Tokens that may stand there afterwards; 0 where nothing does."""
+    reference: str | None = None
+    """Where the original is stored; `None` where it is not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A summary that has been made but not applied."""
+
+    fields: Mapping[str, Any]
+    """The summary's fields, as its schema has them."""
+    origin: Literal["warm", "structured", "staged", "extractive"]
+    """How it was made: by extending the last request, by the host's structured output, in stages, or without a model."""
+    usage: Usage | None = None
+    """What the calls cost together."""
+    failures: tuple[str, ...] = ()
+    """What went wrong on the way, one line each."""
+
+
+def _new_id() -> str:
+    return uuid4().hex
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A list of edits that belong together."""
+
+    reason: Reason
+    edits: tuple[Edit, ...]
+    tokens_before: int
+    """Estimated tokens of the whole request before the edits."""
+    tokens_after: int
+    """Estimated tokens of the whole request after the edits."""
+    id: str = field(default_factory=_new_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Plan":
+        """Return the plan that `to_json` wrote."""
+        edits = tuple(Edit(**{**edit, "kind": EditKind(edit["kind"])}) for edit in data["edits"])
+        return cls(**{**data, "reason": Reason(data["reason"]), "edits": edits})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What came of one compression."""
+
+    plan_id: str
+    reason: Reason
+    outcome: Literal["applied", "unneeded", "refused", "failed"]
+    """`unneeded`: below the trigger, or nothing would have been gained. `failed`: the context is as it was."""
+    tokens_before: int
+    tokens_after: int
+    limit_tokens: int
+    """Tokens of the trigger that was looked at."""
+    messages_compressed: int = 0
+    blocks_shortened: int = 0
+    summary: Literal["warm", "structured", "staged", "extractive", "none"] = "none"
+    """How the summary was made."""
+    reference: str | None = None
+    """Where what left the context is stored; `None` where it is not."""
+    seconds: float = 0.0
+    problems: tuple[str, ...] = ()
+    """What went wrong on the way, one line each."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return asdict(self)
