@@ -6,8 +6,7 @@ says in a `ConfigError` which field has which value and what to do about it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from ctxkit.errors import ConfigError
 
@@ -68,16 +67,9 @@ class ResultsConfig:
         for tool, limit in self.per_tool_limits.items():
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
                 _refuse(self, "per_tool_limits", {tool: limit}, "give a number of tokens of at least 1 for each tool")
-        object.__setattr__(self, "per_tool_limits", MappingProxyType(dict(self.per_tool_limits)))
+        object.__setattr__(self, "per_tool_limits", dict(self.per_tool_limits))
         object.__setattr__(self, "exclude_tools", frozenset(self.exclude_tools))
         object.__setattr__(self, "verbatim_tools", frozenset(self.verbatim_tools))
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "per_tool_limits": dict(self.per_tool_limits)}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        object.__setattr__(self, "per_tool_limits", MappingProxyType(dict(self.per_tool_limits)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,3 +153,46 @@ class OffloadConfig:
     def __post_init__(self) -> None:
         _ratio(self, "timeout_s", to=86400)
         _at_least(self, "recall_tokens", 100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that the engine needs to know, whichever class of config the agent was given."""
+
+    trigger_ratio: float
+    reserve_ratio: float
+    compression_prompt: str
+    summary_template: str
+    summary_schema: Mapping[str, Any]
+    tool_result_limit: int
+    fallback_to_truncation: bool
+    max_image_num: int
+    results: ResultsConfig = field(default_factory=ResultsConfig)
+    summary: SummaryConfig = field(default_factory=SummaryConfig)
+    triggers: TriggersConfig = field(default_factory=TriggersConfig)
+    overflow: OverflowConfig = field(default_factory=OverflowConfig)
+    offload: OffloadConfig = field(default_factory=OffloadConfig)
+
+    def trigger_tokens(self, context_size: int) -> int:
+        """Return the tokens above which a compression is due, for a window of `context_size` tokens."""
+        tokens = int(self.trigger_ratio * context_size)
+        return tokens if self.triggers.max_tokens is None else min(tokens, self.triggers.max_tokens)
+
+    def limit_tokens(self, context_size: int) -> int:
+        """Return the tokens that a request may have, the room for its answer left out."""
+        return context_size - min(self.overflow.output_reserve_tokens, context_size // 8)
+
+    def result_limit(self, tool: str, context_size: int) -> int:
+        """Return the tokens that one result of a tool may have."""
+        limit = self.results.per_tool_limits.get(tool)
+        if limit is None:
+            limit = min(self.tool_result_limit, int(self.results.limit_ratio * context_size))
+        return min(limit, self.tool_result_limit)
+
+    def paste_limit(self, context_size: int) -> int:
+        """Return the tokens that one user message, hint or call's arguments may have."""
+        return int(self.results.paste_limit_ratio * context_size)
+
+    def recall_limit(self, context_size: int) -> int:
+        """Return the tokens that one answer of a recall tool may have."""
+        return min(self.offload.recall_tokens, context_size // 8)

@@ -121,8 +121,13 @@ class Codec(Protocol):
         """Return a new assistant message."""
         ...
 
-    def with_content(self, message: Msg, content: Sequence[Block]) -> Msg:
-        """Return a copy of a message that has other blocks; id, name, usage and metadata stay."""
+    def with_content(
+        self, message: Msg, content: Sequence[Block], *, mark: Mapping[str, Any] | None = None
+    ) -> Msg:
+        """Return a copy of a message that has other blocks; id, name, usage and metadata stay.
+
+        `mark` is laid over `metadata["ctxkit"]`.
+        """
         ...
 
     def with_output(
@@ -156,13 +161,16 @@ class Codec(Protocol):
 class Swap:
     """A change of one agent's context, made in one step.
 
-    It holds for the messages that the plan saw: `seen` are those very objects and `seen_blocks` how many blocks each
-    had. What came since is kept behind `context`.
+    It holds for what the plan saw: the very messages and blocks, compared by identity. What came since, messages or
+    blocks at the end of the last message, is kept behind `context`.
     """
 
     seen: Sequence[Msg]
-    seen_blocks: Sequence[int]
+    """The messages that the plan saw."""
+    seen_contents: Sequence[Sequence[Block]]
+    """The blocks of each of them."""
     context: Sequence[Msg]
+    """The new context."""
     summary: Sequence[Piece] | str | None = field(default=None)
     """The new summary layer; `None` leaves it."""
     usage: Usage | None = None

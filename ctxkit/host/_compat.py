@@ -1,0 +1,47 @@
+"""The host's versions: what an older AgentScope lacks, and the few private names in use, each with a canary test.
+
+Every switch asks for a feature, never for a version. Private names in use, all of them stable from 2.0.0 to 2.0.11:
+
+- `Agent._prepare_model_input()`: the request as the host would send it, transforms of other middlewares included.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentscope.agent import ContextConfig as HostContextConfig
+from pydantic import Field, create_model
+
+if TYPE_CHECKING:
+    from agentscope.agent import Agent
+    from agentscope.message import Msg, Usage
+
+_NEWER_FIELDS: dict[str, tuple[type, Any]] = {
+    "context_buffer_ratio": (float, Field(default=0.2, ge=0, le=1)),
+    "compression_fallback_to_truncation": (bool, Field(default=True)),
+    "compression_tool_enabled": (bool, Field(default=False)),
+    "max_image_num": (int, Field(default=5, ge=0)),
+}
+"""Fields of AgentScope 2.0.8 that 2.0.6 lacks, with their defaults and bounds."""
+
+
+def complete_config_class() -> type[HostContextConfig]:
+    """Return the host's `ContextConfig`, or a subclass that has the fields which an older host lacks."""
+    lacking = {name: spec for name, spec in _NEWER_FIELDS.items() if name not in HostContextConfig.model_fields}
+    if not lacking:
+        return HostContextConfig
+    return create_model("ContextConfig", __base__=HostContextConfig, **lacking)  # type: ignore[call-overload, no-any-return]  # the fields are dynamic
+
+
+async def prepare_request(agent: Agent) -> tuple[list[Msg], list[dict[str, Any]]]:
+    """Return messages and tool schemas of the request that the host would send now."""
+    prepared = await agent._prepare_model_input()  # noqa: SLF001 - no public twin; canary in tests/host
+    return prepared["messages"], prepared.get("tools") or []
+
+
+def reply_usage(agent: Agent) -> Usage | None:
+    """Return the usage that the running reply has gathered, if any."""
+    tail = agent.state.context[-1] if agent.state.context else None
+    if tail is None or tail.role != "assistant" or tail.id != agent.state.reply_id or tail.name != agent.name:
+        return None
+    return tail.usage.model_copy() if tail.usage is not None else None

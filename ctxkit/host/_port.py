@@ -1,0 +1,229 @@
+"""The only code that changes an agent: `HostPort` is one agent as the engine needs it, `HostModel` one chat model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from agentscope.message import AssistantMsg, Usage
+from agentscope.model import ChatResponse, FinishedReason
+from agentscope.tool import ToolChoice
+
+from ctxkit.host import _compat
+from ctxkit.host._usage import input_tokens_of
+from ctxkit.port import Answer, Request
+from ctxkit.port import Usage as CallUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agentscope.agent import Agent
+    from agentscope.message import Msg
+    from agentscope.model import ChatModelBase, ChatUsage
+
+    from ctxkit.port import Block, Piece, Swap
+
+SLOT = "ctxkit"
+"""Key of ctxkit's state in `agent.state.middle_context`."""
+
+
+class HostModel:
+    """One of AgentScope's chat models; see `ctxkit.port.ModelPort`."""
+
+    def __init__(self, model: ChatModelBase) -> None:
+        self.model = model
+
+    @property
+    def key(self) -> str:
+        """Class and name of the model."""
+        return model_key(self.model)
+
+    @property
+    def context_size(self) -> int:
+        """Tokens of the model's context window."""
+        return self.model.context_size
+
+    async def call(
+        self,
+        messages: Sequence[Msg],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        tool_choice: object | None = None,
+        forbid_tools: bool = False,
+    ) -> Answer:
+        """Call the model and gather its whole answer, streaming or not."""
+        choice = ToolChoice(mode="none") if forbid_tools else tool_choice
+        answer = await self.model(messages=list(messages), tools=[dict(t) for t in tools], tool_choice=choice)  # type: ignore[arg-type]  # the host's own choice, handed through
+        if isinstance(answer, ChatResponse):
+            return self._gathered(answer)
+        last: ChatResponse | None = None
+        async for chunk in answer:
+            if chunk.is_last:
+                last = chunk
+        return Answer() if last is None else self._gathered(last)
+
+    async def structured(self, messages: Sequence[Msg], schema: Mapping[str, Any]) -> Answer:
+        """Ask by the host's `generate_structured_output`."""
+        response = await self.model.generate_structured_output(list(messages), dict(schema))
+        return Answer(
+            content=response.content,
+            usage=call_usage(response.usage, self.model),
+            interrupted=response.finished_reason == FinishedReason.INTERRUPTED,
+        )
+
+    def _gathered(self, response: ChatResponse) -> Answer:
+        return Answer(
+            text="".join(block.text for block in response.content if block.type == "text"),
+            tool_calls=[block.name for block in response.content if block.type == "tool_call"],
+            usage=call_usage(response.usage, self.model),
+            interrupted=response.finished_reason == FinishedReason.INTERRUPTED,
+        )
+
+
+class HostPort:
+    """One AgentScope agent; see `ctxkit.port.AgentPort`."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.agent.name
+
+    @property
+    def session_id(self) -> str:
+        """The id under which the agent's content is stored."""
+        return self.agent.state.session_id
+
+    @property
+    def reply_id(self) -> str:
+        """The id of the reply that runs or ran last."""
+        return self.agent.state.reply_id
+
+    @property
+    def model(self) -> HostModel:
+        """The model that the next call will use."""
+        return HostModel(self.agent.model)
+
+    @property
+    def context(self) -> list[Msg]:
+        """The live context."""
+        return self.agent.state.context
+
+    @property
+    def summary(self) -> list[Piece] | str:
+        """The live summary layer."""
+        return self.agent.state.summary
+
+    @property
+    def slot(self) -> dict[str, Any]:
+        """ctxkit's state of this agent, made where there is none or where what is there is no dict."""
+        slot = self.agent.state.middle_context.get(SLOT)
+        if not isinstance(slot, dict):
+            slot = self.agent.state.middle_context[SLOT] = {}
+        return slot
+
+    async def request(self) -> Request:
+        """Return the request that the host would send now."""
+        messages, tools = await _compat.prepare_request(self.agent)
+        return Request(messages=messages, tools=tools)
+
+    async def host_count(self, pieces: Sequence[Piece]) -> int:
+        """Return the tokens that the host itself counts for a tool result's output."""
+        return await self.agent.model.count_tokens([AssistantMsg(self.agent.name, content=list(pieces))], None)
+
+    async def swap(self, swap: Swap) -> bool:
+        """Change the context in one step, or return False where what the plan saw has changed meanwhile."""
+        state = self.agent.state
+        if not _still_there(state.context, swap):
+            return False
+        context = _rebased(state.context, swap)
+        gathered = _compat.reply_usage(self.agent)
+        await state.tool_context.clean_file_cache(reserved_file_paths=_read_paths(context))
+        # No await from here on: whoever looks sees the context of before or that of after.
+        state.context = context
+        if swap.summary is not None:
+            state.summary = swap.summary if isinstance(swap.summary, str) else list(swap.summary)
+        if gathered is not None and _compat.reply_usage(self.agent) is None:
+            # The running reply's message is gone; the host reads its usage for the final message.
+            state.append_context(self.agent.name, [])
+            state.context[-1].usage = gathered
+        if swap.usage is not None:
+            self._charge(swap.usage)
+        return True
+
+    def _charge(self, usage: CallUsage) -> None:
+        """Add what a summary cost to the tail's usage, where the host books its own summary calls."""
+        state = self.agent.state
+        if not state.context:
+            state.append_context(self.agent.name, [])
+        tail = state.context[-1]
+        if tail.usage is not None:
+            tail.usage = tail.usage.model_copy()
+        tail.append_usage(
+            Usage(
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cache_input_tokens=usage.cache_read_tokens,
+                cache_creation_input_tokens=usage.cache_write_tokens,
+            )
+        )
+
+
+def model_key(model: ChatModelBase) -> str:
+    """Return the name that tells a model's token counts from another's."""
+    return f"{type(model).__name__}:{model.model}"
+
+
+def call_usage(usage: ChatUsage | None, model: ChatModelBase) -> CallUsage | None:
+    """Return a call's usage with cached tokens in the input, whatever the provider's habit."""
+    if usage is None:
+        return None
+    return CallUsage(
+        input_tokens=input_tokens_of(usage, model),
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_input_tokens or 0,
+        cache_write_tokens=usage.cache_creation_input_tokens or 0,
+    )
+
+
+def _still_there(live: Sequence[Msg], swap: Swap) -> bool:
+    """Whether what the plan saw is there unchanged; only the last message may have grown, and others may follow."""
+    seen = len(swap.seen)
+    if len(live) < seen or any(a is not b for a, b in zip(live, swap.seen, strict=False)):
+        return False
+    for index, content in enumerate(swap.seen_contents):
+        now = live[index].content
+        grown = len(now) - len(content)
+        if grown < 0 or (grown > 0 and index < seen - 1) or any(a is not b for a, b in zip(now, content, strict=False)):
+            return False
+    return True
+
+
+def _rebased(live: Sequence[Msg], swap: Swap) -> list[Msg]:
+    """Return the planned context followed by what came since the plan was made."""
+    context = list(swap.context)
+    if swap.seen:
+        last = swap.seen[-1]
+        grown: list[Block] = live[len(swap.seen) - 1].content[len(swap.seen_contents[-1]) :]
+        if grown:
+            ends = bool(context) and context[-1].id == last.id
+            there = context.pop().content if ends else []
+            context.append(last.model_copy(update={"content": [*there, *grown]}))
+    return [*context, *live[len(swap.seen) :]]
+
+
+def _read_paths(context: Sequence[Msg]) -> set[str]:
+    """Return the files whose Read results are still in the context; the host's Edit and Write trust its cache of them."""
+    paths: set[str] = set()
+    for message in context:
+        for block in message.content:
+            if block.type == "tool_call" and block.name == "Read":
+                try:
+                    path = json.loads(block.input).get("file_path")
+                except (ValueError, AttributeError):
+                    continue
+                if isinstance(path, str):
+                    paths.add(path)
+    return paths

@@ -1,0 +1,150 @@
+"""`ContextConfig`: AgentScope's own, with ctxkit's sections nested in it, and checked when it is made."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import TYPE_CHECKING, Any, Self
+
+from agentscope.agent import ContextConfig as HostContextConfig
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from ctxkit.config import (
+    OffloadConfig,
+    OverflowConfig,
+    ResultsConfig,
+    Settings,
+    SummaryConfig,
+    TriggersConfig,
+)
+from ctxkit.errors import ConfigError
+from ctxkit.host import _compat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    CompleteContextConfig = HostContextConfig
+else:
+    CompleteContextConfig = _compat.complete_config_class()
+
+
+class ContextConfig(CompleteContextConfig):
+    """How an agent's context is kept within its window.
+
+    All fields of `agentscope.agent.ContextConfig` have the same names, defaults and bounds here, on every supported
+    version of the host. Wrong settings are refused at construction.
+
+    Raises:
+        ConfigError: A setting that cannot work; the message names the field, the value and the remedy.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    trigger_ratio: float = Field(default=0.8, gt=0, le=0.9)
+    """Compress when the request exceeds this share of the context size, (0, 0.9]."""
+
+    tool_result_limit: int = Field(default=50000, ge=1, title="Tool Result Limit")
+    """Most tokens of one tool result in the context, at least 1."""
+
+    results: ResultsConfig = Field(default_factory=ResultsConfig)
+    """How tool results, pastes and tool-call arguments enter the context."""
+
+    summary: SummaryConfig = Field(default_factory=SummaryConfig)
+    """How the summary is made and how much of the window it may take."""
+
+    triggers: TriggersConfig = Field(default_factory=TriggersConfig)
+    """When ctxkit acts, beside `trigger_ratio`."""
+
+    overflow: OverflowConfig = Field(default_factory=OverflowConfig)
+    """What happens when a request does not fit."""
+
+    offload: OffloadConfig = Field(default_factory=OffloadConfig)
+    """How what leaves the context is stored and recalled."""
+
+    if not TYPE_CHECKING:  # type checkers see pydantic's own signature
+
+        def __init__(self, **settings: Any) -> None:
+            try:
+                super().__init__(**settings)
+            except ValidationError as exc:
+                raise ConfigError(_in_words(exc, type(self).model_fields)) from exc
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.reserve_ratio >= self.trigger_ratio:
+            msg = (
+                f"reserve_ratio is {self.reserve_ratio!r} and trigger_ratio {self.trigger_ratio!r}: "
+                "what is kept must be smaller than what triggers; lower reserve_ratio"
+            )
+            raise ValueError(msg)
+        if "context_buffer_ratio" not in self.model_fields_set and self.context_buffer_ratio >= self.trigger_ratio:
+            # The host refuses such a pair when the agent is made; only its default is adapted, never what was set.
+            self.__dict__["context_buffer_ratio"] = self.trigger_ratio / 2
+        _check_template(self.summary_template, self.summary_schema)
+        return self
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with changes, checked as at construction.
+
+        Raises:
+            ConfigError: A setting that cannot work.
+        """
+        settings = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**settings, **changes})
+
+
+def _check_template(template: str, schema: Mapping[str, Any]) -> None:
+    """Refuse a template that names a field which the schema lacks, or that `str.format` cannot render."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        msg = f"summary_schema is {schema!r}: give a JSON schema of an object with 'properties'"
+        raise ValueError(msg)
+    try:
+        unknown = _field_names(template) - set(properties)
+        if not unknown:
+            template.format(**dict.fromkeys(properties, ""))
+    except (ValueError, IndexError, KeyError, AttributeError) as exc:
+        msg = f"summary_template cannot be rendered by str.format ({exc}): write literal braces as '{{{{' and '}}}}'"
+        raise ValueError(msg) from exc
+    if unknown:
+        msg = (
+            f"summary_template names {sorted(unknown)!r}, which summary_schema lacks: "
+            f"use some of {sorted(properties)!r}, and write literal braces as '{{{{' and '}}}}'"
+        )
+        raise ValueError(msg)
+
+
+def _field_names(template: str) -> set[str]:
+    """Return the names that a format string uses."""
+    return {name.split(".")[0].split("[")[0] for _, name, _, _ in Formatter().parse(template) if name is not None}
+
+
+def _in_words(exc: ValidationError, fields: Mapping[str, Any]) -> str:
+    """Return what is wrong with each setting: field, value, remedy."""
+    lines = []
+    for error in exc.errors(include_url=False):
+        where = ".".join(str(part) for part in error["loc"])
+        message = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden":
+            message = f"unknown setting; known are {', '.join(sorted(fields))}"
+        lines.append(f"{where} is {error['input']!r}: {message}" if where else message)
+    return "ContextConfig: " + "; ".join(lines)
+
+
+def settings_of(config: HostContextConfig) -> Settings:
+    """Return the engine's settings for any config that an agent was given, ctxkit's or the host's own."""
+    sections = {
+        name: getattr(config, name)
+        for name in ("results", "summary", "triggers", "overflow", "offload")
+        if hasattr(config, name)
+    }
+    return Settings(
+        trigger_ratio=config.trigger_ratio,
+        reserve_ratio=config.reserve_ratio,
+        compression_prompt=config.compression_prompt,
+        summary_template=config.summary_template,
+        summary_schema=config.summary_schema,
+        tool_result_limit=config.tool_result_limit,
+        fallback_to_truncation=getattr(config, "compression_fallback_to_truncation", True),
+        max_image_num=getattr(config, "max_image_num", 5),
+        **sections,
+    )

@@ -1,0 +1,113 @@
+"""What no plan may break; one function a rule, each returning what is broken in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ctxkit.view import View
+
+if TYPE_CHECKING:
+    from agentscope.message import Msg
+
+    from ctxkit.port import Block
+
+
+def broken_rules(before: View, after: View, *, tokens_before: float, tokens_after: float) -> tuple[str, ...]:
+    """Return every rule that a change of context breaks, in words; empty where it may be made.
+
+    Args:
+        before: The context as it is.
+        after: The context as it would be.
+        tokens_before: Tokens of the whole request as it is.
+        tokens_after: Tokens of the whole request as it would be.
+    """
+    return (
+        *pairs_whole(before, after),
+        *unfinished_kept(before, after),
+        *latest_request_kept(before, after),
+        *thinking_kept(before, after),
+        *running_message_last(before, after),
+        *strictly_smaller(tokens_before, tokens_after),
+    )
+
+
+def pairs_whole(before: View, after: View) -> list[str]:
+    """A call and its result stay together or leave together."""
+    had = Counter(exchange.call_id for exchange in before.exchanges if exchange.result)
+    has = Counter(exchange.call_id for exchange in after.exchanges if exchange.result)
+    calls = Counter(exchange.call_id for exchange in after.exchanges)
+    open_before = Counter(exchange.call_id for exchange in before.unfinished)
+    results_before, results = (Counter(b.id for _, b in v.blocks() if b.type == "tool_result") for v in (before, after))
+    orphans_before = results_before - had
+    problems = [f"call {i!r} lost its result" for i in (calls - has - open_before)]
+    problems += [f"result {i!r} lost its call" for i in (results - has - orphans_before)]
+    return problems
+
+
+def unfinished_kept(before: View, after: View) -> list[str]:
+    """A call whose result is still to come stays."""
+    left = Counter(e.call_id for e in before.unfinished) - Counter(e.call_id for e in after.unfinished)
+    return [f"unfinished call {call_id!r} is gone" for call_id in left]
+
+
+def latest_request_kept(before: View, after: View) -> list[str]:
+    """The newest user request stays verbatim, or shortened where it was marked as too large for its budget."""
+    kept = {message.id: message for message in after.messages if message.role == "user"}
+    problems = []
+    for index in before.latest_request:
+        message = before.messages[index]
+        there = kept.get(message.id)
+        if there is None:
+            problems.append(f"the newest user request {message.id!r} is gone")
+        elif not _is_marked(there) and _texts(there.content) != _texts(message.content):
+            problems.append(f"the newest user request {message.id!r} was changed")
+    return problems
+
+
+def thinking_kept(before: View, after: View) -> list[str]:
+    """A kept call keeps the thinking that precedes it in its reasoning step."""
+    kept = {block.id for _, block in after.blocks() if block.type == "thinking"}
+    calls = {exchange.call_id for exchange in after.exchanges}
+    problems = []
+    for content in before.contents:
+        thinking: list[str] = []
+        for block in content:
+            if block.type == "thinking":
+                thinking.append(block.id)
+            elif block.type == "tool_call" and block.id in calls:
+                missing = [i for i in thinking if i not in kept]
+                if missing and _only_in(before, block.id):
+                    problems.append(f"call {block.id!r} lost its thinking")
+            elif block.type in {"tool_result", "hint"}:
+                thinking = []
+    return problems
+
+
+def running_message_last(before: View, after: View) -> list[str]:
+    """The message that the running reply appends to stays the last one."""
+    if before.is_running_last and not after.is_running_last:
+        return ["the running reply's message is no longer the last one"]
+    return []
+
+
+def strictly_smaller(tokens_before: float, tokens_after: float) -> list[str]:
+    """A plan that frees nothing is not applied."""
+    if tokens_after < tokens_before:
+        return []
+    return [f"the request would not shrink: {tokens_before:.0f} tokens before, {tokens_after:.0f} after"]
+
+
+def _only_in(view: View, call_id: str) -> bool:
+    """Whether an id is used by one exchange only; hosts of local models number calls anew in each reply."""
+    return sum(exchange.call_id == call_id for exchange in view.exchanges) == 1
+
+
+def _is_marked(message: Msg) -> bool:
+    mark = message.metadata.get("ctxkit")
+    return isinstance(mark, dict) and bool(mark.get("shortened"))
+
+
+def _texts(content: Sequence[Block]) -> list[str]:
+    return [block.text for block in content if block.type == "text"]

@@ -1,0 +1,157 @@
+"""A read-only view of a context: its exchanges, its reasoning steps, and where it may be cut.
+
+One reply of an AgentScope agent is one message whose blocks interleave thinking, text, calls and results; imported
+transcripts keep calls and results in messages of their own. The view treats both alike: it walks all blocks in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from agentscope.message import Msg
+
+    from ctxkit.port import Block
+
+
+class Place(NamedTuple):
+    """A block's place, or the place of a cut before it."""
+
+    message: int
+    """0-based index of the message."""
+    block: int
+    """0-based index of the block in its message."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """A tool call and its result."""
+
+    call_id: str
+    tool: str
+    call: Place
+    result: Place | None
+    """`None` while the call is unfinished."""
+
+
+class View:
+    """The context of one agent at one moment.
+
+    Args:
+        messages: The context, oldest message first; the view keeps these very objects and never changes them;
+            blocks that are appended later are not part of it.
+        agent_name: Name of the agent whose context it is.
+        reply_id: Id of the reply that runs or ran last.
+    """
+
+    def __init__(self, messages: Sequence[Msg], *, agent_name: str = "", reply_id: str = "") -> None:
+        self.messages: tuple[Msg, ...] = tuple(messages)
+        self.contents: tuple[tuple[Block, ...], ...] = tuple(tuple(message.content) for message in self.messages)
+        self.agent_name = agent_name
+        self.reply_id = reply_id
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def blocks(self) -> Iterator[tuple[Place, Block]]:
+        """Yield each block with its place, in order; blocks that came after the view was made are left out."""
+        for index, content in enumerate(self.contents):
+            for number, block in enumerate(content):
+                yield Place(index, number), block
+
+    @cached_property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """All tool calls in order, each with its result; an id that is used again starts a new exchange."""
+        calls: list[tuple[str, str, Place]] = []
+        results: dict[int, Place] = {}
+        waiting: dict[str, int] = {}
+        for place, block in self.blocks():
+            if block.type == "tool_call":
+                waiting[block.id] = len(calls)
+                calls.append((block.id, block.name, place))
+            elif block.type == "tool_result" and block.id in waiting:
+                results[waiting.pop(block.id)] = place
+        return tuple(
+            Exchange(call_id=call_id, tool=tool, call=place, result=results.get(number))
+            for number, (call_id, tool, place) in enumerate(calls)
+        )
+
+    @cached_property
+    def unfinished(self) -> tuple[Exchange, ...]:
+        """The calls that have no result yet."""
+        return tuple(exchange for exchange in self.exchanges if exchange.result is None)
+
+    @cached_property
+    def cuts(self) -> tuple[Place, ...]:
+        """The places before which a cut is legal, in order, the very start first; the end is none of them.
+
+        A cut is legal where no exchange spans it, no unfinished call lies before it, and a reasoning step begins: at a
+        message's start, or inside an assistant's message behind a result or a hint. So thinking stays with its calls.
+        """
+        ends = {exchange.call: exchange.result for exchange in self.exchanges}
+        closing: set[Place] = set()
+        cuts: list[Place] = []
+        previous = ""
+        open_calls = 0
+        for place, block in self.blocks():
+            kind = block.type
+            begins = place.block == 0 or (previous in {"tool_result", "hint"} and kind != "tool_result")
+            if begins and open_calls == 0:
+                cuts.append(place)
+            if kind == "tool_call":
+                open_calls += 1
+                result = ends[place]
+                if result is not None:
+                    closing.add(result)
+            elif place in closing:
+                open_calls -= 1
+            previous = kind
+        return tuple(cuts)
+
+    @cached_property
+    def latest_request(self) -> tuple[int, ...]:
+        """Indices of the messages of the newest user request: the last run of user messages, oldest first."""
+        last = next((i for i in range(len(self.messages) - 1, -1, -1) if self.messages[i].role == "user"), None)
+        if last is None:
+            return ()
+        first = last
+        while first > 0 and self.messages[first - 1].role == "user":
+            first -= 1
+        return tuple(range(first, last + 1))
+
+    @property
+    def is_running_last(self) -> bool:
+        """Whether the last message is the one that the running or parked reply appends to."""
+        if not self.messages:
+            return False
+        tail = self.messages[-1]
+        return tail.role == "assistant" and tail.name == self.agent_name and tail.id == self.reply_id
+
+    def cut_for(self, tokens: Sequence[Sequence[float]], keep_tokens: float) -> Place:
+        """Return the legal cut that keeps most within a budget.
+
+        Args:
+            tokens: Tokens of each block, by message and block.
+            keep_tokens: Tokens that may stay behind the cut.
+
+        Returns:
+            The earliest legal cut behind which at most `keep_tokens` stand; where even the last step is larger, the
+            last legal cut, so that the newest step always stays. The very start means that nothing may be cut.
+        """
+        if not self.cuts:
+            return Place(0, 0)
+        kept = 0.0
+        best = self.cuts[-1]
+        wanted = len(self.cuts) - 1
+        for message in range(len(self.messages) - 1, -1, -1):
+            for block in range(len(self.contents[message]) - 1, -1, -1):
+                kept += tokens[message][block]
+                if wanted >= 0 and self.cuts[wanted] == (message, block):
+                    if kept > keep_tokens:
+                        return best
+                    best = self.cuts[wanted]
+                    wanted -= 1
+        return best
