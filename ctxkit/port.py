@@ -130,6 +130,10 @@ class Codec(Protocol):
         """
         ...
 
+    def result(self, text: str, *, id: str, name: str) -> ToolResultBlock:  # noqa: A002 - the host's word
+        """Return a new tool result with a text, the form in which oversized texts of any kind are stored."""
+        ...
+
     def with_output(
         self, result: ToolResultBlock, output: Sequence[Piece] | str, *, mark: Mapping[str, Any] | None = None
     ) -> ToolResultBlock:
@@ -140,8 +144,20 @@ class Codec(Protocol):
         """Return a copy of a tool call that has other arguments (JSON text)."""
         ...
 
+    def with_hint(self, hint: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
+        """Return a copy of a hint that has other pieces."""
+        ...
+
     def with_text(self, block: Block, text: str) -> Block:
         """Return a copy of a text, thinking or hint block that has another text."""
+        ...
+
+    def with_hint(self, block: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
+        """Return a copy of a hint that is made of other pieces."""
+        ...
+
+    def with_url(self, block: DataBlock, url: str) -> DataBlock:
+        """Return a copy of a data block that points at a URL instead of carrying its bytes."""
         ...
 
     def dump(self, message: Msg) -> str:

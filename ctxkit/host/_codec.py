@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentscope.message import (
     AssistantMsg,
+    DataBlock,
     HintBlock,
     Msg,
     SystemMsg,
@@ -14,8 +15,10 @@ from agentscope.message import (
     ThinkingBlock,
     ToolCallBlock,
     ToolResultBlock,
+    URLSource,
     UserMsg,
 )
+from pydantic import AnyUrl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +57,10 @@ class HostCodec:
         changes: dict[str, Any] = {"content": list(content), "metadata": _marked(message.metadata, mark)}
         return message.model_copy(update=changes)
 
+    def result(self, text: str, *, id: str, name: str) -> ToolResultBlock:  # noqa: A002 - the host's word
+        """Return a new tool result with a text."""
+        return ToolResultBlock(id=id, name=name, output=text)
+
     def with_output(
         self, result: ToolResultBlock, output: Sequence[Piece] | str, *, mark: Mapping[str, Any] | None = None
     ) -> ToolResultBlock:
@@ -65,6 +72,10 @@ class HostCodec:
         """Return a copy of a tool call that has other arguments."""
         return call.model_copy(update={"input": arguments})
 
+    def with_hint(self, hint: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
+        """Return a copy of a hint that has other pieces."""
+        return hint.model_copy(update={"hint": list(pieces)})
+
     def with_text(self, block: Block, text: str) -> Block:
         """Return a copy of a text, thinking or hint block that has another text."""
         if isinstance(block, TextBlock):
@@ -75,6 +86,15 @@ class HostCodec:
             return block.model_copy(update={"hint": text})
         msg = f"a block of type {block.type!r} has no text of its own: pass a text, thinking or hint block"
         raise TypeError(msg)
+
+    def with_hint(self, block: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
+        """Return a copy of a hint that is made of other pieces."""
+        return block.model_copy(update={"hint": list(pieces)})
+
+    def with_url(self, block: DataBlock, url: str) -> DataBlock:
+        """Return a copy of a data block that points at a URL instead of carrying its bytes."""
+        source = URLSource(url=AnyUrl(url), media_type=block.source.media_type)
+        return block.model_copy(update={"source": source})
 
     def dump(self, message: Msg) -> str:
         """Return a message as JSON on one line; lone surrogates are escaped, which the host's own dump refuses."""
