@@ -87,10 +87,6 @@ class HostCodec:
         msg = f"a block of type {block.type!r} has no text of its own: pass a text, thinking or hint block"
         raise TypeError(msg)
 
-    def with_hint(self, block: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
-        """Return a copy of a hint that is made of other pieces."""
-        return block.model_copy(update={"hint": list(pieces)})
-
     def with_url(self, block: DataBlock, url: str) -> DataBlock:
         """Return a copy of a data block that points at a URL instead of carrying its bytes."""
         source = URLSource(url=AnyUrl(url), media_type=block.source.media_type)
