@@ -1,1 +1,82 @@
-"""..."""
+"""Lets an AgentScope agent run for ever on a finite context window, and loses nothing.
+
+The public names are `__all__`. They are imported when they are first used, for AgentScope takes seconds to import and
+a tokenizer's vocabulary one more; `import ctxkit` itself imports neither.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ctxkit.config import OffloadConfig, OverflowConfig, ResultsConfig, SummaryConfig, TriggersConfig
+    from ctxkit.errors import (
+        ConfigError,
+        ContextUnfitError,
+        CtxkitError,
+        RecordNotFoundError,
+        SessionLockedError,
+        StoreError,
+        StoreReadError,
+        StoreWriteError,
+        SummaryError,
+    )
+    from ctxkit.host.context_config import ContextConfig
+    from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
+
+__all__ = [
+    "ConfigError",
+    "ContextConfig",
+    "ContextUnfitError",
+    "CtxkitError",
+    "Draft",
+    "Edit",
+    "EditKind",
+    "OffloadConfig",
+    "OverflowConfig",
+    "Plan",
+    "Reason",
+    "Receipt",
+    "RecordNotFoundError",
+    "ResultsConfig",
+    "SessionLockedError",
+    "StoreError",
+    "StoreReadError",
+    "StoreWriteError",
+    "SummaryConfig",
+    "SummaryError",
+    "TriggersConfig",
+]
+
+_ROOMS: Final = {
+    "ctxkit.config": ("OffloadConfig", "OverflowConfig", "ResultsConfig", "SummaryConfig", "TriggersConfig"),
+    "ctxkit.errors": (
+        "ConfigError",
+        "ContextUnfitError",
+        "CtxkitError",
+        "RecordNotFoundError",
+        "SessionLockedError",
+        "StoreError",
+        "StoreReadError",
+        "StoreWriteError",
+        "SummaryError",
+    ),
+    "ctxkit.host.context_config": ("ContextConfig",),
+    "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
+}
+"""Module to the public names that it defines; the imports above say the same to type checkers."""
+
+_HOME: Final = {name: module for module, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

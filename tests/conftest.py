@@ -1,0 +1,66 @@
+"""What all tests share: the host's version in the header, and a watch for calls that block the event loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockBuster
+
+import ctxkit
+
+OURS = str(Path(ctxkit.__file__).parent)
+HOST = "/site-packages/agentscope/"
+
+
+def pytest_report_header() -> str:
+    try:
+        version = metadata.version("agentscope")
+    except metadata.PackageNotFoundError:
+        version = "not installed"
+    return f"agentscope: {version}; ctxkit from {OURS}"
+
+
+def _is_the_hosts_doing() -> bool:
+    """Return whether the blocking call is made by AgentScope, which our hooks call and are called by."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if filename.startswith(OURS):
+            return False
+        if HOST in filename.replace("\\", "/"):
+            return True
+        frame = frame.f_back
+    return True
+
+
+def _unless_the_hosts(can_block: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda *args, **kwargs: can_block(*args, **kwargs) or _is_the_hosts_doing()
+
+
+@pytest.fixture(autouse=True)
+def blocking_calls_fail(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in which ctxkit blocks the event loop by files, sleeps, locks, sockets or sqlite."""
+    if request.node.get_closest_marker("may_block"):
+        yield
+        return
+    watch = BlockBuster("ctxkit")
+    for function in watch.functions.values():
+        function.can_block_predicate = _unless_the_hosts(function.can_block_predicate)
+    watch.activate()
+    try:
+        yield
+    finally:
+        watch.deactivate()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a `row` marker that names no row."""
+    for item in items:
+        for marker in item.iter_markers("row"):
+            if not marker.args or not all(isinstance(row, str) and row[:1] in "ACODX" for row in marker.args):
+                msg = f'{item.nodeid}: row marker {marker.args!r} names no row; write row("A4").'
+                raise pytest.UsageError(msg)
