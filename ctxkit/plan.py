@@ -57,6 +57,8 @@ class Edit:
     """Tokens that stood there."""
     keep_tokens: int = 0
     """Tokens that may stand there afterwards; 0 where nothing does."""
+    images: int = 0
+    """How many of the block's images go, oldest first; of `IMAGE` edits only."""
     reference: str | None = None
     """Where the original is stored; `None` where it is not."""
 

@@ -144,10 +144,6 @@ class Codec(Protocol):
         """Return a copy of a tool call that has other arguments (JSON text)."""
         ...
 
-    def with_hint(self, hint: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
-        """Return a copy of a hint that has other pieces."""
-        ...
-
     def with_text(self, block: Block, text: str) -> Block:
         """Return a copy of a text, thinking or hint block that has another text."""
         ...

@@ -72,10 +72,6 @@ class HostCodec:
         """Return a copy of a tool call that has other arguments."""
         return call.model_copy(update={"input": arguments})
 
-    def with_hint(self, hint: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
-        """Return a copy of a hint that has other pieces."""
-        return hint.model_copy(update={"hint": list(pieces)})
-
     def with_text(self, block: Block, text: str) -> Block:
         """Return a copy of a text, thinking or hint block that has another text."""
         if isinstance(block, TextBlock):

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentscope.agent import ContextConfig as HostContextConfig
+from agentscope.message import Msg, Usage
 from pydantic import Field, create_model
 
 if TYPE_CHECKING:
     from agentscope.agent import Agent
-    from agentscope.message import Msg, Usage
+
+    from ctxkit.port import Usage as CallUsage
 
 _NEWER_FIELDS: dict[str, tuple[type, Any]] = {
     "context_buffer_ratio": (float, Field(default=0.2, ge=0, le=1)),
@@ -45,3 +47,15 @@ def reply_usage(agent: Agent) -> Usage | None:
     if tail is None or tail.role != "assistant" or tail.id != agent.state.reply_id or tail.name != agent.name:
         return None
     return tail.usage.model_copy() if tail.usage is not None else None
+
+
+def add_usage(message: Msg, usage: CallUsage) -> None:
+    """Add a call's usage to a message; what an older host has no field for is left out."""
+    added = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+    }
+    before = message.usage.model_dump() if message.usage is not None else {}
+    message.usage = Usage(**{name: before.get(name, 0) + added[name] for name in Usage.model_fields if name in added})

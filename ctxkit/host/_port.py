@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from agentscope.message import AssistantMsg, Usage
+from agentscope.message import AssistantMsg
 from agentscope.model import ChatResponse, FinishedReason
 from agentscope.tool import ToolChoice
 
@@ -158,17 +158,7 @@ class HostPort:
         state = self.agent.state
         if not state.context:
             state.append_context(self.agent.name, [])
-        tail = state.context[-1]
-        if tail.usage is not None:
-            tail.usage = tail.usage.model_copy()
-        tail.append_usage(
-            Usage(
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cache_input_tokens=usage.cache_read_tokens,
-                cache_creation_input_tokens=usage.cache_write_tokens,
-            )
-        )
+        _compat.add_usage(state.context[-1], usage)
 
 
 def model_key(model: ChatModelBase) -> str:
@@ -183,8 +173,8 @@ def call_usage(usage: ChatUsage | None, model: ChatModelBase) -> CallUsage | Non
     return CallUsage(
         input_tokens=input_tokens_of(usage, model),
         output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_input_tokens or 0,
-        cache_write_tokens=usage.cache_creation_input_tokens or 0,
+        cache_read_tokens=getattr(usage, "cache_input_tokens", 0) or 0,
+        cache_write_tokens=getattr(usage, "cache_creation_input_tokens", 0) or 0,
     )
 
 

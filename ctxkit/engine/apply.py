@@ -1,0 +1,73 @@
+"""Apply edits to the messages of a view: pure, and the view's own messages are never changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctxkit.plan import EditKind
+from ctxkit.view import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agentscope.message import Msg
+
+    from ctxkit.plan import Edit
+    from ctxkit.port import Block, Codec
+    from ctxkit.view import View
+
+_LEAVING = frozenset({EditKind.COMPRESS, EditKind.DROP})
+
+
+def leaving(edits: Sequence[Edit]) -> frozenset[Place]:
+    """Return the places of all blocks that edits take away."""
+    return frozenset(
+        Place(edit.message, number)
+        for edit in edits
+        if edit.kind in _LEAVING
+        for number in range(edit.start, edit.stop)
+    )
+
+
+def apply_edits(
+    view: View, edits: Sequence[Edit], replacements: Mapping[Place, Block], codec: Codec
+) -> list[Msg]:
+    """Return the messages that a view's context would have after edits.
+
+    Args:
+        view: The context that the edits were made from.
+        edits: What to do.
+        replacements: What stands in place of each block that was shortened.
+        codec: Makes the copies.
+
+    Returns:
+        A new list; messages that no edit touches are the very same objects.
+    """
+    gone = leaving(edits)
+    touched = {place.message for place in gone} | {place.message for place in replacements}
+    messages = []
+    for index, message in enumerate(view.messages):
+        if index not in touched:
+            messages.append(message)
+            continue
+        content = [
+            replacements.get(place, block)
+            for place, block in ((Place(index, n), b) for n, b in enumerate(view.contents[index]))
+            if place not in gone
+        ]
+        if content:
+            shortened = any(place.message == index for place in replacements)
+            messages.append(codec.with_content(message, content, mark={"shortened": True} if shortened else None))
+    return messages
+
+
+def taken_away(view: View, edits: Sequence[Edit], codec: Codec) -> list[Msg]:
+    """Return the messages, whole or in part, that edits take away, as they are to be stored."""
+    messages = []
+    for edit in edits:
+        if edit.kind in _LEAVING:
+            message = view.messages[edit.message]
+            whole = (edit.start, edit.stop) == (0, len(view.contents[edit.message]))
+            part = view.contents[edit.message][edit.start : edit.stop]
+            messages.append(message if whole and len(message.content) == len(part) else codec.with_content(message, part))
+    return messages

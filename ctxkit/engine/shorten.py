@@ -1,0 +1,177 @@
+"""Carry out the edits that shorten: store the original first, then make what stands in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ctxkit.plan import EditKind
+from ctxkit.results import Limits, defuse, shorten_arguments, shorten_pieces, shorten_text
+from ctxkit.strategies.images import is_image
+from ctxkit.view import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agentscope.message import DataBlock, ToolCallBlock, ToolResultBlock
+
+    from ctxkit.config import Settings
+    from ctxkit.offload import OffloadGuard
+    from ctxkit.plan import Edit
+    from ctxkit.port import Block, Codec, Piece
+    from ctxkit.results import Ruler
+    from ctxkit.view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortened:
+    """What came of the edits that shorten."""
+
+    edits: tuple[Edit, ...]
+    """The edits with the references of the stored originals; those that were given up are left out."""
+    replacements: dict[Place, Block]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortenEdits:
+    """Shortens blocks of one agent's context.
+
+    Args:
+        codec: Makes the copies.
+        guard: Stores the originals.
+        ruler: Measures in the tokens of the model at hand.
+        settings: How to shorten.
+        session_id: Where the originals are stored.
+        media_tokens: Tokens of one image or file.
+        lossy: Shorten even what could not be stored; else such an edit is given up.
+    """
+
+    codec: Codec
+    guard: OffloadGuard
+    ruler: Ruler
+    settings: Settings
+    session_id: str
+    media_tokens: Callable[[DataBlock], int]
+    lossy: bool = False
+
+    async def carry_out(self, view: View, edits: Sequence[Edit]) -> Shortened:
+        """Store the original of each edit that shortens, and make its replacement."""
+        done: list[Edit] = []
+        replacements: dict[Place, Block] = {}
+        problems: list[str] = []
+        for edit in edits:
+            if edit.kind not in {EditKind.TRUNCATE, EditKind.IMAGE}:
+                done.append(edit)
+                continue
+            place = Place(edit.message, edit.start)
+            block = view.contents[edit.message][edit.start]
+            if edit.kind is EditKind.IMAGE:
+                replacements[place] = await self._without_images(block, edit.images, role=view.messages[edit.message].role)
+                done.append(edit)
+                continue
+            reference, problem = await self._stored(block, place)
+            if problem is not None:
+                problems.append(problem)
+                if not self.lossy:
+                    continue
+            replacements[place] = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
+            done.append(replace(edit, reference=reference))
+        return Shortened(edits=tuple(done), replacements=replacements, problems=tuple(problems))
+
+    async def shorten(self, block: Block, *, limit_tokens: int, reference: str | None) -> Block:
+        """Return a copy of a block that has at most `limit_tokens` tokens."""
+        if block.type == "tool_result":
+            return await self._result(block, limit_tokens, reference)
+        limits = self._limits(limit_tokens, tool="")
+        if block.type == "tool_call":
+            arguments = await shorten_arguments(block.input, limits=limits, ruler=self.ruler, reference=reference)
+            return self.codec.with_input(block, arguments)
+        if block.type == "hint" and not isinstance(block.hint, str):
+            pieces = await self._pieces(block.hint, "", limits, reference)
+            return self.codec.with_hint(block, pieces)
+        text = block.hint if block.type == "hint" else block.text
+        kept = await shorten_text(text, tool_name=block.type, limits=limits, ruler=self.ruler, reference=reference)
+        return self.codec.with_text(block, kept)
+
+    async def _result(self, block: ToolResultBlock, limit_tokens: int, reference: str | None) -> ToolResultBlock:
+        limits = self._limits(limit_tokens, tool=block.name)
+        pieces = [self.codec.text(block.output)] if isinstance(block.output, str) else block.output
+        kept = await self._pieces(pieces, block.name, limits, reference)
+        return self.codec.with_output(block, kept, mark={"admitted": True, "shortened": True, "reference": reference})
+
+    async def _pieces(
+        self, pieces: Sequence[Piece], tool: str, limits: Limits, reference: str | None
+    ) -> list[Piece]:
+        return await shorten_pieces(
+            pieces,
+            tool_name=tool,
+            limits=limits,
+            ruler=self.ruler,
+            codec=self.codec,
+            reference=reference,
+            media_tokens=self.media_tokens,
+        )
+
+    def _limits(self, tokens: int, *, tool: str) -> Limits:
+        results = self.settings.results
+        return Limits(
+            tokens=tokens,
+            head_ratio=results.head_ratio,
+            placement=results.marker,
+            verbatim=tool in results.verbatim_tools,
+            recall=self.settings.offload.recall_tools and self.guard.is_recallable,
+        )
+
+    async def _stored(self, block: Block, place: Place) -> tuple[str | None, str | None]:
+        """Store the original of a block; return its reference, and why it could not be stored."""
+        if block.type == "tool_result":
+            mark = block.metadata.get("ctxkit")
+            if isinstance(mark, dict) and mark.get("shortened"):
+                return mark.get("reference"), None  # the original went when it was shortened first
+            stored = await self.guard.store_result(self.session_id, block)
+        elif block.type == "tool_call":
+            original = self.codec.result(block.input, id=f"{block.id}-arguments", name=block.name)
+            stored = await self.guard.store_result(self.session_id, original)
+        else:
+            text = _text_of(block)
+            stored = await self.guard.store_result(self.session_id, self.codec.result(text, id=block.id, name=block.type))
+        return stored.reference, stored.error
+
+    async def _without_images(self, block: Block, count: int, *, role: str) -> Block:
+        """Return a block whose oldest images are replaced by notes that say where they are."""
+        if block.type == "data":
+            note = await self._image_note(block)
+            return self.codec.text(note) if role == "user" else self.codec.hint(note)
+        pieces: list[Piece] = []
+        left = count
+        for piece in block.output if block.type == "tool_result" else block.hint:
+            if left > 0 and is_image(piece):
+                pieces.append(self.codec.text(await self._image_note(piece)))
+                left -= 1
+            else:
+                pieces.append(piece)
+        if block.type == "tool_result":
+            return self.codec.with_output(block, pieces)
+        return self.codec.with_hint(block, pieces)
+
+    async def _image_note(self, image: DataBlock) -> str:
+        """Return the host's own words for an image that leaves."""
+        name = f"named '{image.name}' " if image.name else ""
+        url = str(image.source.url) if image.source.type == "url" else None
+        if url is None:
+            stored = await self.guard.store_data(self.session_id, image)
+            url = str(stored.source.url) if stored is not None and stored.source.type == "url" else None
+        if url is None:
+            return f"<system-reminder>The image {name}is removed to free up context space.</system-reminder>"
+        return (
+            f"<system-reminder>The image {name}is offloaded into {defuse(url)}, "
+            "you can refer to it when needed.</system-reminder>"
+        )
+
+
+def _text_of(block: Block) -> str:
+    if block.type == "hint":
+        hint = block.hint
+        return hint if isinstance(hint, str) else "\n".join(piece.text for piece in hint if piece.type == "text")
+    return block.text

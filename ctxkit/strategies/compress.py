@@ -1,0 +1,53 @@
+"""Move the oldest messages into the summary, up to a legal cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxkit.plan import Edit, EditKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctxkit.strategies._base import Situation
+    from ctxkit.view import Place, View
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressStrategy:
+    """Keeps the newest messages within a budget, and the newest user request wherever it stands.
+
+    The budget is spent on messages alone: the host spends its reserve on system prompt and tools first, which in a small
+    window leaves nothing for the messages.
+    """
+
+    keep_tokens: float
+    """Tokens of the newest messages that stay; the last reasoning step stays even where it is larger."""
+    kind: EditKind = EditKind.COMPRESS
+
+    def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
+        """Return one edit for each message that leaves, whole or in part."""
+        view, tokens = situation.view, situation.tokens
+        cut = view.cut_for(tokens, self.keep_tokens)
+        return tuple(
+            Edit(
+                kind=self.kind,
+                message=index,
+                message_id=view.messages[index].id,
+                start=0,
+                stop=stop,
+                tokens=round(sum(tokens[index][:stop])),
+            )
+            for index, stop in _before(view, cut)
+        )
+
+
+def _before(view: View, cut: Place) -> Iterator[tuple[int, int]]:
+    """Yield each message that has blocks before a cut and may leave, with the number of these blocks."""
+    staying = set(view.latest_request)
+    for index in range(cut.message):
+        if index not in staying:
+            yield index, len(view.contents[index])
+    if cut.block > 0 and cut.message not in staying:
+        yield cut.message, cut.block

@@ -1,0 +1,128 @@
+"""Shorten the largest blocks to head and tail: those over their limit, or as many as must be freed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxkit.plan import Edit, EditKind
+from ctxkit.view import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctxkit.port import Block
+    from ctxkit.strategies._base import Situation
+
+SMALLEST_TOKENS = 48
+"""A block is never cut below this: marker, reminder and reference take about as much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdmissionStrategy:
+    """Shortens what entered the context over its limit: results, pastes, hints and arguments of finished calls.
+
+    What comes through `on_acting` is shortened before it enters. This catches the rest: user messages, background and
+    external results, and transcripts that another program wrote.
+    """
+
+    since: Sequence[int] = ()
+    """Blocks of each message that were looked at before; messages behind these are new."""
+
+    def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
+        """Return one edit for each block over its limit."""
+        edits = []
+        for index, content in enumerate(situation.view.contents):
+            seen = self.since[index] if index < len(self.since) else 0
+            for number in range(seen, len(content)):
+                place = Place(index, number)
+                limit = self._limit(situation, content[number])
+                if situation.tokens[index][number] > limit and can_shorten(situation, place):
+                    edits.append(_edit(situation, place, keep_tokens=limit))
+        return tuple(edits)
+
+    def _limit(self, situation: Situation, block: Block) -> int:
+        settings, window = situation.settings, situation.context_size
+        if block.type != "tool_result":
+            return settings.paste_limit(window)
+        if block.name in settings.results.exclude_tools or is_admitted(block):
+            return window
+        return settings.result_limit(block.name, window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortenStrategy:
+    """Frees tokens by lowering the largest blocks to one common level, so that the fewest and largest lose."""
+
+    free_tokens: float
+    """Tokens to free."""
+    floor_tokens: int = SMALLEST_TOKENS
+    """No block is cut below this."""
+    before: frozenset[Place] = frozenset()
+    """Blocks that another edit of the same plan takes away."""
+
+    def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
+        """Return the edits that free what is wanted, or as much of it as can be freed."""
+        places = [
+            (situation.tokens[place.message][place.block], place)
+            for place, _ in situation.view.blocks()
+            if situation.tokens[place.message][place.block] > self.floor_tokens
+            and place not in self.before
+            and can_shorten(situation, place)
+        ]
+        level = common_level([tokens for tokens, _ in places], self.free_tokens, self.floor_tokens)
+        return tuple(_edit(situation, place, keep_tokens=level) for tokens, place in places if tokens > level)
+
+
+def common_level(sizes: Sequence[float], free: float, floor: int) -> int:
+    """Return the highest level to which all larger sizes must be lowered to free an amount.
+
+    Args:
+        sizes: Tokens of each block.
+        free: Tokens to free together.
+        floor: The lowest level.
+    """
+    total = 0.0
+    ordered = sorted(sizes, reverse=True)
+    for count, size in enumerate(ordered, start=1):
+        total += size
+        following = ordered[count] if count < len(ordered) else 0.0
+        level = (total - free) / count
+        if level >= following:
+            return max(floor, int(level))
+    return floor
+
+
+def can_shorten(situation: Situation, place: Place) -> bool:
+    """Whether a block may be shortened at all.
+
+    Thinking is signed, an unfinished call is about to run with its arguments, and the newest user request stays verbatim
+    unless it alone is over its budget.
+    """
+    view = situation.view
+    block = view.contents[place.message][place.block]
+    if block.type in {"thinking", "data"}:
+        return False
+    if block.type == "tool_call":
+        return all(exchange.call != place for exchange in view.unfinished)
+    if block.type == "text" and place.message in view.latest_request:
+        return situation.tokens[place.message][place.block] > situation.settings.paste_limit(situation.context_size)
+    return True
+
+
+def is_admitted(block: Block) -> bool:
+    """Whether ctxkit has looked at a tool result before it entered the context."""
+    mark = block.metadata.get("ctxkit") if block.type == "tool_result" else None
+    return isinstance(mark, dict) and "admitted" in mark
+
+
+def _edit(situation: Situation, place: Place, *, keep_tokens: float) -> Edit:
+    return Edit(
+        kind=EditKind.TRUNCATE,
+        message=place.message,
+        message_id=situation.view.messages[place.message].id,
+        start=place.block,
+        stop=place.block + 1,
+        tokens=round(situation.tokens[place.message][place.block]),
+        keep_tokens=int(keep_tokens),
+    )
