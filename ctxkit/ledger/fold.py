@@ -1,0 +1,311 @@
+"""The ledger: the facts of many blocks folded into one small record that never forgets by paraphrase."""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from ctxkit.ledger.facts import Facts, raw_texts, scan_block
+from ctxkit.ledger.identifiers import is_opaque
+from ctxkit.ledger.lines import clipped
+
+if TYPE_CHECKING:
+    from agentscope.message import Msg
+
+T = TypeVar("T")
+
+VERSION: Final = 1
+JSON_CHARS: Final = 24_000
+"""Default bound of a ledger's JSON: with the rest of the summary's state it fits the 64 kB that an agent saves a turn."""
+
+_MAX_IDENTIFIERS: Final = 4000
+_MAX_FILES: Final = 400
+_MAX_COMMANDS: Final = 40
+_MAX_ERRORS: Final = 24
+_FIRST_CONSTRAINTS: Final = 30
+_NEWEST_CONSTRAINTS: Final = 50
+_PAUSE_CHARS: Final = 32 * 1024
+_PAUSE_FACTS: Final = 500
+
+# What a weight is worth was fitted on recorded agent runs (which identifiers does the agent use again?); near the
+# optimum the result hardly moves, so the values are round.
+_USED_WEIGHT: Final = 0.5
+_LENGTH_WEIGHT: Final = 0.35
+_BOILERPLATE_COUNT: Final = 8
+_BOILERPLATE_SHARE: Final = 0.3
+
+
+class Mention(NamedTuple):
+    """What is known of one identifier."""
+
+    count: int
+    """Blocks that name it."""
+    used: int
+    """Blocks of the assistant that name it."""
+    newest: int
+    """Step of the newest of those blocks."""
+    line: str = ""
+    """The newest line in which it stood, where it says nothing without one."""
+
+
+class Command(NamedTuple):
+    """One command line and how it ended."""
+
+    text: str
+    outcome: str
+    """`"ok"`, or `"exit 1: ..."`, or `""` where no result is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Facts of everything that was folded in; a value: `add` and `merge` return new ones."""
+
+    step: int = 0
+    """Blocks folded in so far; the clock by which newer is told from older."""
+    identifiers: Mapping[str, Mention] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path to the last operation that worked, oldest first."""
+    commands: Sequence[Command] = ()
+    """Oldest first."""
+    errors: Sequence[str] = ()
+    """Oldest first, each once."""
+    constraints: Sequence[str] = ()
+    """What the user demands or forbids, verbatim, oldest first."""
+
+    def add(self, *facts: Facts) -> "Ledger":
+        """Return a ledger that knows these facts too, given oldest first."""
+        fold = _Fold(self)
+        for one in facts:
+            fold.take(one)
+        return fold.ledger()
+
+    def merge(self, later: "Ledger") -> "Ledger":
+        """Return a ledger that knows both; what `later` saw counts as newer."""
+        fold = _Fold(self)
+        fold.take_ledger(later)
+        return fold.ledger()
+
+    async def read(self, messages: "Iterable[Msg]") -> "Ledger":
+        """Return a ledger that knows these messages too, oldest first, scanned with pauses for the event loop."""
+        fold = _Fold(self)
+        chars = since = 0
+        for message in messages:
+            for block in message.content:
+                fold.take(await scan_block(block, role=message.role))
+                chars += sum(map(len, raw_texts(block)))
+                since += 1
+                if chars > _PAUSE_CHARS or since > _PAUSE_FACTS:
+                    chars = since = 0
+                    await asyncio.sleep(0)
+        return fold.ledger()
+
+    def ranked(self, exclude: "frozenset[str] | set[str]" = frozenset()) -> list[str]:
+        """Return the identifiers most likely to be needed again first; the order depends on the ledger only."""
+        often = max(_BOILERPLATE_COUNT, _BOILERPLATE_SHARE * self.step)
+        scores = [
+            (-_score(name, mention, self.step), name)
+            for name, mention in self.identifiers.items()
+            if mention.count < often and name not in exclude
+        ]
+        scores.sort()
+        return [name for _, name in scores]
+
+    def to_json(self, limit_chars: int = JSON_CHARS) -> dict[str, Any]:
+        """Return plain JSON of at most about `limit_chars` characters; what ranks lowest is left out.
+
+        Half of it at most goes to files, commands, errors and constraints, whose newest stay.
+        """
+        half = limit_chars // 2
+        constraints = _newest(self.constraints, half // 2, len)
+        commands = _newest(self.commands, half // 4, lambda c: len(c.text) + len(c.outcome))
+        errors = _newest(self.errors, half // 8, len)
+        files = dict(_newest(list(self.files.items()), half // 4, lambda item: len(item[0]) + len(item[1])))
+        taken = sum(_json_chars(part) for part in (constraints, commands, errors, files))
+        identifiers: list[list[object]] = []
+        for name in self.ranked():
+            entry = [name, *self.identifiers[name]]
+            taken += _json_chars(entry)
+            if taken > limit_chars:
+                break
+            identifiers.append(entry)
+        return {
+            "version": VERSION,
+            "step": self.step,
+            "identifiers": identifiers,
+            "files": files,
+            "commands": [list(command) for command in commands],
+            "errors": list(errors),
+            "constraints": list(constraints),
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> "Ledger":
+        """Return the ledger that `to_json` wrote; what cannot be read is left out, never refused."""
+        if not isinstance(data, Mapping) or data.get("version") != VERSION:
+            return cls()
+        step = data.get("step")
+        mentions: dict[str, Mention] = {}
+        for entry in _list_of(data, "identifiers"):
+            match entry:
+                case [str(name), int(count), int(used), int(newest), str(line)]:
+                    mentions[name] = Mention(count, used, newest, line)
+        files = data.get("files")
+        return cls(
+            step=step if isinstance(step, int) else 0,
+            identifiers=mentions,
+            files={k: v for k, v in files.items() if isinstance(k, str) and isinstance(v, str)}
+            if isinstance(files, Mapping)
+            else {},
+            commands=tuple(
+                Command(*entry)
+                for entry in _list_of(data, "commands")
+                if isinstance(entry, list) and len(entry) == len(Command._fields) and all(isinstance(v, str) for v in entry)
+            ),
+            errors=tuple(entry for entry in _list_of(data, "errors") if isinstance(entry, str)),
+            constraints=tuple(entry for entry in _list_of(data, "constraints") if isinstance(entry, str)),
+        )
+
+
+class _Fold:
+    """A ledger in the making."""
+
+    def __init__(self, base: Ledger) -> None:
+        self._step = base.step
+        self._mentions: dict[str, Mention] = dict(base.identifiers)
+        self._fresh: dict[str, list[int]] = {}
+        self._lines: dict[str, str] = {}
+        self._files = dict(base.files)
+        self._commands = list(base.commands)
+        self._errors = dict.fromkeys(base.errors)
+        self._constraints = dict.fromkeys(base.constraints)
+        self._open: dict[str, tuple[Facts, int]] = {}
+
+    def take(self, facts: Facts) -> None:
+        self._step = step = self._step + 1
+        used = int(facts.speaker == "assistant")
+        fresh = self._fresh
+        for name in facts.identifiers:
+            entry = fresh.get(name)
+            if entry is None:
+                fresh[name] = [1, used, step]
+            else:
+                entry[0] += 1
+                entry[1] += used
+                entry[2] = step
+        self._lines.update(facts.lines)
+        if facts.constraints:
+            self._renew(self._constraints, facts.constraints)
+        if facts.errors:
+            self._renew(self._errors, facts.errors)
+        if facts.call is not None:
+            self._take_call(facts)
+        elif facts.is_result and facts.call_id in self._open:
+            self._take_result(facts)
+
+    def _take_call(self, facts: Facts) -> None:
+        call = facts.call
+        if call is None or (call.command is None and not call.files):
+            return
+        if call.command is not None:
+            self._commands.append(Command(call.command, ""))
+        if facts.call_id is not None:
+            self._open[facts.call_id] = (facts, len(self._commands) - 1)
+
+    def _take_result(self, facts: Facts) -> None:
+        """Only what worked has touched a file: operations count when their result is in."""
+        started, place = self._open.pop(str(facts.call_id))
+        call = started.call
+        if call is None:
+            return
+        if call.command is not None:
+            self._commands[place] = Command(call.command, clipped(facts.problem) if facts.problem else "ok")
+        if facts.problem is None:
+            for path, operation in call.files:
+                before = self._files.pop(path, None)
+                # A file that was changed stays "modified" when it is only read afterwards, and one that was there
+                # before cannot be "created".
+                if operation == "read" and before in {"created", "modified"}:
+                    self._files[path] = before
+                elif operation == "created" and before in {"read", "modified"}:
+                    self._files[path] = "modified"
+                elif operation == "modified" and before == "created":
+                    self._files[path] = "created"
+                else:
+                    self._files[path] = operation
+
+    def take_ledger(self, later: Ledger) -> None:
+        base = self._step
+        for name, mention in later.identifiers.items():
+            entry = self._fresh.setdefault(name, [0, 0, 0])
+            entry[0] += mention.count
+            entry[1] += mention.used
+            entry[2] = base + mention.newest
+            if mention.line:
+                self._lines[name] = mention.line
+        self._step = base + later.step
+        for path, operation in later.files.items():
+            self._files.pop(path, None)
+            self._files[path] = operation
+        self._commands.extend(later.commands)
+        self._renew(self._errors, later.errors)
+        self._renew(self._constraints, later.constraints)
+
+    @staticmethod
+    def _renew(ordered: dict[str, None], lines: Iterable[str]) -> None:
+        """Move lines to the newest end."""
+        for line in lines:
+            ordered.pop(line, None)
+            ordered[line] = None
+
+    def ledger(self) -> Ledger:
+        mentions = self._mentions
+        for name, (count, used, newest) in self._fresh.items():
+            old = mentions.get(name)
+            line = self._lines.get(name) or (old.line if old else "")
+            mentions[name] = Mention(count + (old.count if old else 0), used + (old.used if old else 0), newest, line)
+        if len(mentions) > _MAX_IDENTIFIERS:
+            best = Ledger(step=self._step, identifiers=mentions).ranked()[:_MAX_IDENTIFIERS]
+            mentions = {name: mentions[name] for name in best}
+        constraints = tuple(self._constraints)
+        if len(constraints) > _FIRST_CONSTRAINTS + _NEWEST_CONSTRAINTS:
+            constraints = constraints[:_FIRST_CONSTRAINTS] + constraints[-_NEWEST_CONSTRAINTS:]
+        return Ledger(
+            step=self._step,
+            identifiers=mentions,
+            files=dict(list(self._files.items())[-_MAX_FILES:]),
+            commands=tuple(self._commands[-_MAX_COMMANDS:]),
+            errors=tuple(self._errors)[-_MAX_ERRORS:],
+            constraints=constraints,
+        )
+
+
+def _score(name: str, mention: Mention, step: int) -> float:
+    """Return how likely an identifier is needed again, per token that it takes."""
+    return (
+        math.log1p(mention.count)
+        + _USED_WEIGHT * math.log1p(mention.used)
+        - (step - mention.newest) / max(step, 1)
+        - _LENGTH_WEIGHT * math.log(len(name))
+        - is_opaque(name)
+    )
+
+
+def _json_chars(value: object) -> int:
+    return len(repr(value))
+
+
+def _newest(items: Sequence[T], limit_chars: int, size: Callable[[T], int]) -> list[T]:
+    """Return the newest items that together have at most about so many characters, oldest of them first."""
+    kept: list[T] = []
+    for item in reversed(items):
+        limit_chars -= size(item) + 6
+        if limit_chars < 0:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def _list_of(data: Mapping[str, Any], key: str) -> list[Any]:
+    value = data.get(key)
+    return value if isinstance(value, list) else []

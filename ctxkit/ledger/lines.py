@@ -1,0 +1,91 @@
+"""Lines and sentences that matter: where an identifier stood, errors, and what a user demands or forbids."""
+
+import re
+from typing import Final
+
+LINE_CHARS: Final = 160
+"""Longer lines are clipped round the place that matters."""
+
+_SENTENCE_CHARS: Final = 400
+_ERROR_HINTS: Final = ("rror", "RROR", "xception", "FAIL", "atal", "ATAL", "panic", "错误", "失败", "异常")
+_ERROR_LINE: Final = re.compile(
+    r"""\s*(?:[\w.]{0,80}(?:Error|Exception|Warning|Exit)\b[^=]{0,2}:   # a Python-like exception
+      | (?:[\w./\-]{1,120}:\d+(?::\d+)?:?\s+)?(?:fatal\s+)?error\b\W{0,12}\S        # a compiler
+      | \[?(?:ERROR|FATAL|CRITICAL|E\s{2,})\b
+      | (?:FAILED|FAIL:|panic:|fatal:|Caused\ by:)
+      | .{0,40}(?:错误|失败|异常)[：:]
+      | \{?"?error"?\s*[:=])""",
+    re.VERBOSE,
+)
+_EXIT_CODE: Final = re.compile(r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|return ?code)[\"'>:= ]{1,4}\(?(-?\d{1,6})", re.I)
+_SENTENCE: Final = re.compile(r"[^\n.!?;。！？；]+(?:[.!?;](?!\s)[^\n.!?;。！？；]*)*[.!?;。！？；]?")
+_DEMAND: Final = re.compile(
+    r"""\b(?:must|never|always|only|don['’]?t|do\ not|does\ not|cannot|can['’]t|mustn['’]t|shouldn['’]t|should\ not|should
+        |shall|make\ sure|ensure|be\ sure|avoid|without|require[sd]?|forbidden|not\ allowed|remember|keep|prefer|at\ (?:most|least)
+        |no\ more\ than|before|under\ no)\b
+      | ^\s*(?:[-*]\s*)?(?:use|no|please\ use|important|note)\b
+      | 必须|不要|禁止|不得|不能|不可|务必|只能|只要|一定要|请勿|切勿|始终|总是|确保|避免|别(?=[\u4e00-\u9fff])|应该|需要
+      | ない(?:で|こと)|必ず|してください|하지\ ?마|반드시|말아""",
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+
+
+def clipped(text: str, limit_chars: int = LINE_CHARS) -> str:
+    """Return a text on one line, its end cut off where it is longer than the limit."""
+    line = " ".join(text[: limit_chars * 8].split())
+    return line if len(line) <= limit_chars else line[: limit_chars - 1].rstrip() + "…"
+
+
+def line_at(text: str, part: str) -> str:
+    """Return the line in which `part` first stands, clipped round it."""
+    at = text.find(part)
+    if at < 0:
+        return clipped(part)
+    start = text.rfind("\n", 0, at) + 1
+    stop = text.find("\n", at)
+    stop = len(text) if stop < 0 else stop
+    if stop - start > LINE_CHARS:
+        start = _word_start(text, max(start, at - LINE_CHARS // 2), at)
+        stop = max(min(stop, start + LINE_CHARS), at + len(part))
+    return " ".join(text[start:stop].split())
+
+
+def _word_start(text: str, start: int, at: int) -> int:
+    """Move a start on to where a word begins, at most up to `at`."""
+    blanks = [place + 1 for blank in " ,;{[" if (place := text.find(blank, start, at)) >= 0]
+    return min(blanks, default=start)
+
+
+def errors_in(text: str, limit: int) -> tuple[str, ...]:
+    """Return the last distinct error lines of a text, in their order, clipped."""
+    if not any(hint in text for hint in _ERROR_HINTS):
+        return ()
+    found: dict[str, None] = {}
+    for line in reversed(text.splitlines()):
+        if _ERROR_LINE.match(line[: 2 * LINE_CHARS]):
+            found.setdefault(clipped(line))
+            if len(found) == limit:
+                break
+    return tuple(reversed(found))
+
+
+def exit_code_in(text: str) -> int | None:
+    """Return the exit code that the start or the end of a tool's output names."""
+    for end in (text[-400:], text[:200]):
+        match = _EXIT_CODE.search(end)
+        if match:
+            return int(match[1])
+    return None
+
+
+def constraints_in(text: str, limit: int) -> tuple[str, ...]:
+    """Return the first sentences of a user that demand or forbid something, verbatim up to 400 characters."""
+    found: dict[str, None] = {}
+    if not _DEMAND.search(text):
+        return ()
+    for sentence in _SENTENCE.findall(text):
+        if _DEMAND.search(sentence[:_SENTENCE_CHARS]):
+            found.setdefault(clipped(sentence, _SENTENCE_CHARS))
+            if len(found) == limit:
+                break
+    return tuple(found)
