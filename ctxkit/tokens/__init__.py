@@ -1,1 +1,32 @@
-"""..."""
+"""Token counts: by tokenizer and content class, calibrated and anchored on what providers report."""
+
+from ctxkit.tokens.blocks import BlockScale
+from ctxkit.tokens.calibration import Calibration
+from ctxkit.tokens.classes import ContentClass, classify
+from ctxkit.tokens.count import count_text, serve_loop
+from ctxkit.tokens.counter import ByteCounter, Counter, TiktokenCounter, default_counter, load_counter
+from ctxkit.tokens.grapheme import ceil_cut, floor_cut
+from ctxkit.tokens.media import media_tokens
+from ctxkit.tokens.meter import Meter
+from ctxkit.tokens.ruler import Ruler
+from ctxkit.tokens.weight import Weight
+
+__all__ = [
+    "BlockScale",
+    "ByteCounter",
+    "Calibration",
+    "ContentClass",
+    "Counter",
+    "Meter",
+    "Ruler",
+    "TiktokenCounter",
+    "Weight",
+    "ceil_cut",
+    "classify",
+    "count_text",
+    "default_counter",
+    "floor_cut",
+    "load_counter",
+    "media_tokens",
+    "serve_loop",
+]

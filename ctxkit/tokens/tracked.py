@@ -1,0 +1,81 @@
+"""Weights of a list that mostly grows: only items that are new objects are weighed again.
+
+Lists are compared by identity at C speed: `==` on messages would compare whole contents field by field.
+"""
+
+from __future__ import annotations
+
+import operator
+from itertools import compress, count
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from ctxkit.tokens.weight import Weight
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+T = TypeVar("T")
+
+_SHIFTED: Final = 8
+"""More changed places than this mean that items moved: then known ones are looked for by identity."""
+
+
+class TrackedWeights(Generic[T]):
+    """The weights of a list's items, and their sum, kept from one call to the next.
+
+    The items of the last call are held, so that no other object can take their identity.
+
+    Args:
+        weigh: Weighs one item.
+        is_open: Tells which items may still grow in place; these, and the last one, are weighed again each time. A
+            change inside any other item is not seen, until another object stands in its place.
+    """
+
+    def __init__(self, weigh: Callable[[T], Awaitable[Weight]], *, is_open: Callable[[T], bool]) -> None:
+        self._weigh = weigh
+        self._is_open = is_open
+        self._items: list[T] = []
+        self._weights: list[Weight] = []
+        self._open: set[int] = set()
+        """Places of the open items and of the last one."""
+        self._total = Weight.zero()
+
+    async def update(self, live: Iterable[T]) -> Weight:
+        """Return the weight of all items together.
+
+        What is kept is replaced in one step at the end, so a cancelled or concurrent call leaves it whole.
+
+        Args:
+            live: The items as they are now.
+        """
+        items = list(live)
+        changed = list(compress(count(), map(operator.is_not, items, self._items)))
+        weights, total, todo = self._moved(items) if len(changed) > _SHIFTED else self._in_place(items, changed)
+        opened = {len(items) - 1} if items else set()
+        for place in todo:
+            weights[place] = weight = await self._weigh(items[place])
+            total += weight
+            if self._is_open(items[place]):
+                opened.add(place)
+        self._items, self._weights, self._open, self._total = items, weights, opened, total
+        return total
+
+    def _in_place(self, items: list[T], changed: list[int]) -> tuple[list[Weight], Weight, list[int]]:
+        """Return weights and sum of what stands where it stood, zeros for the rest, and the places of the rest."""
+        shared = min(len(items), len(self._items))
+        stale = sorted(place for place in self._open.union(changed) if place < shared)
+        weights = self._weights[:shared]
+        gone = [*self._weights[shared:], *(weights[place] for place in stale)]
+        for place in stale:
+            weights[place] = Weight.zero()
+        weights.extend([Weight.zero()] * (len(items) - shared))
+        return weights, self._total - Weight.sum(gone), [*stale, *range(shared, len(items))]
+
+    def _moved(self, items: list[T]) -> tuple[list[Weight], Weight, list[int]]:
+        """Return the same where items moved: those that stood anywhere before, and are not open, are known."""
+        known = dict(zip(map(id, self._items), self._weights, strict=True))
+        for place in self._open:
+            known.pop(id(self._items[place]), None)
+        todo = [place for place, item in enumerate(items) if id(item) not in known]
+        weights = [known.get(id(item), Weight.zero()) for item in items]
+        return weights, Weight.sum(weights), todo
