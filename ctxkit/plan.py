@@ -77,10 +77,6 @@ class Draft:
     """What went wrong on the way, one line each."""
 
 
-def _new_id() -> str:
-    return uuid4().hex
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """A list of edits that belong together."""
@@ -91,7 +87,12 @@ class Plan:
     """Estimated tokens of the whole request before the edits."""
     tokens_after: int
     """Estimated tokens of the whole request after the edits."""
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=lambda: Plan.new_id())
+
+    @staticmethod
+    def new_id() -> str:
+        """Return an id that no other plan has."""
+        return uuid4().hex
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxkit.plan import EditKind
+from ctxkit.strategies.ladder import LEAVING, leaving
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
@@ -15,19 +15,6 @@ if TYPE_CHECKING:
     from ctxkit.plan import Edit
     from ctxkit.port import Block, Codec
     from ctxkit.view import View
-
-_LEAVING = frozenset({EditKind.COMPRESS, EditKind.DROP})
-
-
-def leaving(edits: Sequence[Edit]) -> frozenset[Place]:
-    """Return the places of all blocks that edits take away."""
-    return frozenset(
-        Place(edit.message, number)
-        for edit in edits
-        if edit.kind in _LEAVING
-        for number in range(edit.start, edit.stop)
-    )
-
 
 def apply_edits(
     view: View, edits: Sequence[Edit], replacements: Mapping[Place, Block], codec: Codec
@@ -65,7 +52,7 @@ def taken_away(view: View, edits: Sequence[Edit], codec: Codec) -> list[Msg]:
     """Return the messages, whole or in part, that edits take away, as they are to be stored."""
     messages = []
     for edit in edits:
-        if edit.kind in _LEAVING:
+        if edit.kind in LEAVING:
             message = view.messages[edit.message]
             whole = (edit.start, edit.stop) == (0, len(view.contents[edit.message]))
             part = view.contents[edit.message][edit.start : edit.stop]

@@ -1,0 +1,7 @@
+"""The engine: measure, decide, plan, store, swap, record."""
+
+from ctxkit.engine.admit import Admitted, admit_result
+from ctxkit.engine.engine import Engine, Look
+from ctxkit.engine.request import RequestFitter
+
+__all__ = ["Admitted", "Engine", "Look", "RequestFitter", "admit_result"]

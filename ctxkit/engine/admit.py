@@ -1,0 +1,87 @@
+"""Admit one tool result to the context: defuse forged markers, and keep of an oversized result what tells most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxkit.results import defuse_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctxkit.config import Settings
+    from ctxkit.engine.engine import Engine
+    from ctxkit.port import Piece
+
+_TRIES = 6
+"""How often a result is cut again until the host's own count is satisfied, too."""
+_MARGIN_RATIO = 0.95
+"""Each further cut aims a little below the proportion, for the host counts differently."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """A tool result as it enters the context."""
+
+    pieces: Sequence[Piece]
+    tokens_before: int
+    tokens_after: int
+    shortened: bool = False
+    reference: str | None = None
+    """Where the full result is stored."""
+    problem: str | None = None
+    """Why it could not be stored."""
+
+    def mark(self) -> dict[str, object]:
+        """Return what the result's metadata say of it."""
+        if not self.shortened:
+            return {"admitted": True}
+        return {"admitted": True, "shortened": True, "reference": self.reference}
+
+
+async def admit_result(
+    engine: Engine, pieces: Sequence[Piece], *, call_id: str, tool: str, settings: Settings
+) -> Admitted:
+    """Return what of a tool result enters the context; the full result is stored first.
+
+    What stays is within ctxkit's limit in real tokens and within the host's own count of its limit, or the host would cut
+    it again and drop the tail.
+
+    Args:
+        engine: The agent's engine.
+        pieces: The result's output.
+        call_id: Id of the tool call.
+        tool: Name of the tool.
+        settings: The limits.
+    """
+    window = engine.gauge.window(engine.port.model)
+    limit = settings.result_limit(tool, window)
+    verbatim = tool in settings.results.verbatim_tools
+    clean = await defuse_pieces(pieces, codec=engine.codec, verbatim=verbatim)
+    tokens = await engine.gauge.pieces_tokens(clean, model_key=engine.port.model.key)
+    host_limit = settings.tool_result_limit
+    is_exempt = tool in settings.results.exclude_tools
+    if (tokens <= limit or is_exempt) and await engine.port.host_count(clean) <= host_limit:
+        return Admitted(pieces=clean, tokens_before=round(tokens), tokens_after=round(tokens))
+    original = engine.codec.with_output(engine.codec.result("", id=call_id, name=tool), pieces)
+    stored = await engine.guard.store_result(engine.port.session_id, original)
+    shortener = engine.shortener(settings, engine.port.model.key)
+    aim = min(limit, host_limit)
+    kept: Sequence[Piece] = clean
+    for _ in range(_TRIES):
+        block = engine.codec.with_output(original, clean)
+        cut = await shortener.shorten(block, limit_tokens=aim, reference=stored.reference)
+        kept = cut.output  # type: ignore[union-attr,assignment]  # a tool result stays a tool result, its output a list
+        counted = await engine.port.host_count(kept)
+        if counted <= host_limit:
+            break
+        aim = int(aim * host_limit / counted * _MARGIN_RATIO)
+    return Admitted(
+        pieces=kept,
+        tokens_before=round(tokens),
+        tokens_after=round(await engine.gauge.pieces_tokens(kept, model_key=engine.port.model.key)),
+        shortened=True,
+        reference=stored.reference,
+        problem=stored.error,
+    )

@@ -1,0 +1,269 @@
+"""One compression: measure, plan, draft a summary, store, swap, in this order and each told to whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ctxkit import telemetry
+from ctxkit.engine.apply import apply_edits, taken_away
+from ctxkit.engine.unfit import unfit_error
+from ctxkit.errors import StoreWriteError, SummaryError
+from ctxkit.invariants import broken_rules
+from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
+from ctxkit.port import Swap
+from ctxkit.strategies.ladder import freed_tokens, leaving, plan_ladder, shorten_more
+from ctxkit.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentscope.message import Msg
+
+    from ctxkit.config import Settings
+    from ctxkit.engine.engine import Engine
+    from ctxkit.engine.gauge import Reading
+    from ctxkit.engine.layer import Layer
+    from ctxkit.engine.shorten import Shortened
+    from ctxkit.port import EmitEvent
+    from ctxkit.strategies import Situation
+
+logger = logging.getLogger("ctxkit")
+
+HYSTERESIS_RATIO = 0.9
+"""A compression aims at this share of its trigger at most, so that the next step does not trigger again."""
+
+
+@dataclass(kw_only=True)
+class Compression:
+    """One run over one agent's context; the context is untouched until the swap at its end.
+
+    Args:
+        engine: The agent's engine.
+        settings: How to compress.
+        reason: Who asks.
+        emit: Takes the events.
+        focus: What the summary must look after, in the user's words.
+        force: Compress even below the trigger.
+    """
+
+    engine: Engine
+    settings: Settings
+    reason: Reason
+    emit: EmitEvent
+    focus: str | None = None
+    force: bool = False
+    plan_id: str = field(default_factory=lambda: Plan.new_id())
+    problems: list[str] = field(default_factory=list)
+
+    async def run(self) -> Receipt:
+        """Compress where it is due.
+
+        Returns:
+            What came of it; `unneeded` where nothing was due or nothing could be gained.
+
+        Raises:
+            ContextUnfitError: Not even everything that may be done makes the request fit.
+            StoreWriteError: What would leave could not be stored, and there is room to wait.
+            SummaryError: No model made a summary, and the settings forbid one without a model.
+        """
+        started = self.engine.clock()
+        reading = await self.engine.gauge.read(self.engine.port)
+        view = self.engine.view()
+        situation = await self.engine.gauge.situation(reading, view, self.engine.port.summary, self.settings)
+        trigger = self.settings.trigger_tokens(reading.context_size)
+        due = self.force or reading.tokens >= trigger
+        edits = self._edits(situation, trigger=trigger) if due else plan_ladder(situation, keep_tokens=None)
+        if not edits:
+            return self._unneeded(reading, situation, trigger)
+        await self._tell(
+            telemetry.STARTED,
+            tokens_before=reading.tokens,
+            limit_tokens=trigger,
+            context_size=reading.context_size,
+        )
+        receipt = await self._carry_out(reading, situation, edits, trigger=trigger, started=started)
+        await self.emit(telemetry.DONE if receipt.outcome == "applied" else telemetry.FAILED, receipt.to_json())
+        return receipt
+
+    def _edits(self, situation: Situation, *, trigger: int) -> tuple[Edit, ...]:
+        """Return the edits of a compression that is due: how much stays is settled before the summary is asked for."""
+        window = situation.context_size
+        goal = min(trigger, situation.request_tokens) * HYSTERESIS_RATIO
+        request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
+        room = goal - situation.fixed_tokens - self._layer_budget(situation) - request
+        keep = max(0.0, min(self.settings.reserve_ratio * window, room))
+        edits = plan_ladder(situation, keep_tokens=keep)
+        compressed = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
+        if compressed < self.settings.triggers.min_gain_ratio * window and not self.force:
+            # Too little for a summary to pay: what stays is shortened instead, or nothing is done.
+            edits = plan_ladder(situation, keep_tokens=None)
+            free = situation.request_tokens - freed_tokens(situation, edits) - goal
+            if situation.request_tokens > self.settings.limit_tokens(window) and free > 0:
+                edits = shorten_more(situation, edits, free_tokens=free)
+        return edits
+
+    async def _carry_out(
+        self, reading: Reading, situation: Situation, edits: tuple[Edit, ...], *, trigger: int, started: float
+    ) -> Receipt:
+        engine = self.engine
+        view = situation.view
+        leaves = taken_away(view, edits, engine.codec)
+        is_tight = reading.tokens > self.settings.limit_tokens(reading.context_size)
+        await self._tell(telemetry.PROGRESS, stage="plan", messages=len(leaves), edits=len(edits))
+
+        draft: Draft | None = None
+        layer: Layer | None = None
+        reference: str | None = None
+        if leaves:
+            draft = await self._draft(reading, situation, leaves)
+            await self._tell(telemetry.PROGRESS, stage="summary", summary=draft.origin)
+            reference = await self._store(leaves, is_tight=is_tight)
+            layer = await engine.layers.next(
+                leaves,
+                draft,
+                reference=reference,
+                lost=self.problems[-1] if reference is None and self.problems else None,
+                tokens=sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS),
+                budget_tokens=int(self._layer_budget(situation)),
+                settings=self.settings,
+                model_key=reading.model_key,
+            )
+        edits = await self._fitted(situation, edits, layer, goal=trigger * HYSTERESIS_RATIO, model_key=reading.model_key)
+        shortened = await engine.shortener(self.settings, reading.model_key, lossy=is_tight).carry_out(view, edits)
+        self.problems.extend(shortened.problems)
+        await self._tell(telemetry.PROGRESS, stage="store", reference=reference)
+        return await self._commit(
+            reading, situation, shortened, layer, draft=draft, reference=reference, trigger=trigger, started=started
+        )
+
+    async def _draft(self, reading: Reading, situation: Situation, leaves: Sequence[Msg]) -> Draft:
+        draft = await self.engine.drafts.make(
+            reading, situation, leaves, settings=self.settings, focus=self.focus, room_tokens=self._room(reading)
+        )
+        self.problems.extend(draft.failures)
+        if draft.origin == "extractive" and not self.settings.fallback_to_truncation:
+            why = "; ".join(draft.failures) or "the model gave none"
+            msg = (
+                f"No summary could be had ({why}) and compression_fallback_to_truncation is off, so the context was left "
+                "as it is: turn it on, or try again."
+            )
+            raise SummaryError(msg)
+        return draft
+
+    async def _store(self, leaves: Sequence[Msg], *, is_tight: bool) -> str | None:
+        """Store what leaves; return its reference, or None where there is nowhere to store or no time to wait."""
+        stored = await self.engine.guard.store_messages(self.engine.port.session_id, leaves)
+        if stored.error is None:
+            return stored.reference
+        self.problems.append(stored.error)
+        await self._tell(telemetry.STORE_FAILED, what="messages", problem=stored.error)
+        if stored.reference is None and not is_tight:
+            msg = f"What would leave the context could not be stored ({stored.error}); nothing was removed."
+            raise StoreWriteError(msg)
+        return stored.reference
+
+    async def _fitted(
+        self, situation: Situation, edits: tuple[Edit, ...], layer: Layer | None, *, goal: float, model_key: str
+    ) -> tuple[Edit, ...]:
+        """Return the edits with as much more shortening as the summary layer makes necessary."""
+        if layer is None:
+            return edits
+        before = await self.engine.gauge.layer_tokens(self.engine.port.summary, model_key=model_key)
+        over = situation.request_tokens - freed_tokens(situation, edits) + layer.tokens - before - goal
+        return shorten_more(situation, edits, free_tokens=over) if over > 0 else edits
+
+    async def _commit(
+        self,
+        reading: Reading,
+        situation: Situation,
+        shortened: Shortened,
+        layer: Layer | None,
+        *,
+        draft: Draft | None,
+        reference: str | None,
+        trigger: int,
+        started: float,
+    ) -> Receipt:
+        engine, view = self.engine, situation.view
+        context = apply_edits(view, shortened.edits, shortened.replacements, engine.codec)
+        after = View(context, agent_name=view.agent_name, reply_id=view.reply_id)
+        tokens_after = await self._tokens_after(reading, view, context, layer)
+        limit = self.settings.limit_tokens(reading.context_size)
+        if self.engine.is_over(tokens_after, limit, reading.model_key):
+            raise unfit_error(situation, shortened.edits, needed_tokens=tokens_after, limit_tokens=limit)
+        broken = broken_rules(view, after, tokens_before=reading.tokens, tokens_after=tokens_after)
+        outcome = "applied"
+        if broken:
+            logger.warning("ctxkit made no change, for its plan would have broken a rule: %s", "; ".join(broken))
+            self.problems.extend(broken)
+            outcome = "failed"
+        elif not await self._swap(view, context, layer, draft):
+            self.problems.append("the context changed while it was being compressed")
+            outcome = "failed"
+        await self._tell(telemetry.PROGRESS, stage="swap", outcome=outcome)
+        return Receipt(
+            plan_id=self.plan_id,
+            reason=self.reason,
+            outcome=outcome,  # type: ignore[arg-type]  # one of the two literals above
+            tokens_before=reading.tokens,
+            tokens_after=tokens_after if outcome == "applied" else reading.tokens,
+            limit_tokens=trigger,
+            messages_compressed=len({place.message for place in leaving(shortened.edits)}),
+            blocks_shortened=len(shortened.replacements),
+            summary=draft.origin if draft is not None else "none",
+            reference=reference,
+            seconds=round(engine.clock() - started, 3),
+            problems=tuple(self.problems),
+        )
+
+    async def _tokens_after(self, reading: Reading, view: View, context: Sequence[Msg], layer: Layer | None) -> int:
+        gauge, key = self.engine.gauge, reading.model_key
+        weight = reading.weight
+        weight -= await gauge.weigh_messages(view.messages, model_key=key)
+        weight += await gauge.weigh_messages(context, model_key=key)
+        if layer is not None:
+            weight -= await gauge.weigh_layer(self.engine.port.summary, model_key=key)
+            weight += await gauge.weigh_layer(layer.pieces, model_key=key)
+        return gauge.meter.estimate(weight, model_key=key)
+
+    async def _swap(self, view: View, context: Sequence[Msg], layer: Layer | None, draft: Draft | None) -> bool:
+        """Commit in one step that a cancellation can delay but not tear."""
+        swap = Swap(
+            seen=view.messages,
+            seen_contents=view.contents,
+            context=context,
+            summary=None if layer is None else layer.pieces,
+            usage=None if draft is None else draft.usage,
+        )
+        commit = asyncio.ensure_future(self.engine.commit(swap, layer))
+        try:
+            return await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            await commit
+            raise
+
+    def _layer_budget(self, situation: Situation) -> float:
+        return self.settings.summary.share_ratio * max(0, situation.context_size - situation.fixed_tokens)
+
+    def _room(self, reading: Reading) -> int:
+        """Return the tokens that the window leaves for a summary request's instruction and answer."""
+        return reading.context_size - reading.tokens
+
+    def _unneeded(self, reading: Reading, situation: Situation, trigger: int) -> Receipt:
+        limit = self.settings.limit_tokens(reading.context_size)
+        if self.engine.is_over(reading.tokens, limit, reading.model_key):
+            raise unfit_error(situation, (), needed_tokens=reading.tokens, limit_tokens=limit)
+        return Receipt(
+            plan_id=self.plan_id,
+            reason=self.reason,
+            outcome="unneeded",
+            tokens_before=reading.tokens,
+            tokens_after=reading.tokens,
+            limit_tokens=trigger,
+        )
+
+    async def _tell(self, name: str, **value: object) -> None:
+        await self.emit(name, {"plan_id": self.plan_id, "reason": str(self.reason), **value})

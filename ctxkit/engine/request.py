@@ -1,0 +1,213 @@
+"""Make one request fit its window: a smaller view of it is sent, the agent's context stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxkit import telemetry
+from ctxkit.engine.apply import apply_edits
+from ctxkit.engine.unfit import unfit_error
+from ctxkit.overflow import recognise
+from ctxkit.plan import EditKind
+from ctxkit.strategies import CompressStrategy, Situation
+from ctxkit.strategies.ladder import LEAVING, freed_tokens, lighter, shorten_more
+from ctxkit.view import Place, View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from agentscope.message import Msg
+
+    from ctxkit.config import Settings
+    from ctxkit.engine.engine import Engine
+    from ctxkit.plan import Edit
+    from ctxkit.port import Block, ModelPort
+    from ctxkit.tokens import Weight
+
+_FIRST_FLOOR_TOKENS = 256
+"""Blocks are lowered to this before messages are left out; only then further."""
+_SHRINK_RATIO = 0.75
+"""Each further try aims at this share of the one before."""
+_NOTE_TOKENS = 80
+"""Room for the note that says what was left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """A request as it is sent."""
+
+    messages: Sequence[Msg]
+    weight: Weight
+    tokens: int
+
+
+class RequestFitter:
+    """Fits one request of the host to one model, and learns from what the provider answers.
+
+    The host calls the model hook again for each retry and each fallback model, always with the request in full; what was
+    learnt about a request is kept by the engine, so that the next try starts where the last one stopped.
+
+    Args:
+        engine: The agent's engine.
+        model: The model that is about to be called; a fallback model may have a smaller window.
+        messages: The host's messages, those of outer middlewares included.
+        tools: The tool schemas.
+        settings: How to shorten.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: ModelPort,
+        messages: Sequence[Msg],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        settings: Settings,
+    ) -> None:
+        self._engine = engine
+        self._model = model
+        self._messages = messages
+        self._tools = tools
+        self._settings = settings
+        self._sent: Sent | None = None
+        self._refusals = 0
+
+    async def first(self) -> Sequence[Msg]:
+        """Return the messages to send: the host's own where they fit.
+
+        Raises:
+            ContextUnfitError: It is certain that no view of the request fits.
+        """
+        whole = await self._weighed(self._messages)
+        limit = self._limit()
+        target = self._engine.learnt_targets.get(self._memo_key())
+        if target is None and self._engine.is_over(whole.tokens, limit, self._model.key):
+            target = int(limit * self._settings.overflow.target_ratio)
+        self._sent = whole if target is None else await self._fit(whole, target, limit)
+        return self._sent.messages
+
+    async def after_refusal(self, error: Exception) -> Sequence[Msg] | None:
+        """Return a strictly smaller view after a provider refused, or None where the error is to be raised.
+
+        None means that the error is no overflow, that all retries are used, or that nothing smaller can be made.
+        """
+        overflow = recognise(error)
+        sent = self._sent
+        if overflow is None or sent is None:
+            return None
+        key = self._model.key
+        meter = self._engine.gauge.meter
+        if overflow.limit_tokens is not None:
+            meter.learn_limit(key, overflow.limit_tokens)
+        if overflow.needed_tokens is not None:
+            meter.learn(sent.weight, overflow.needed_tokens, model_key=key)
+        self._refusals += 1
+        if self._refusals > self._settings.overflow.retries:
+            return None
+        tokens = meter.estimate(sent.weight, model_key=key)
+        limit = self._limit()
+        target = int(min(limit * self._settings.overflow.target_ratio, tokens * _SHRINK_RATIO) * _SHRINK_RATIO ** (self._refusals - 1))
+        smaller = await self._fit(await self._weighed(self._messages), target, limit)
+        if smaller.tokens >= tokens:
+            return None
+        self._engine.learnt_targets[self._memo_key()] = target
+        self._engine.tell_later(
+            telemetry.OVERFLOW,
+            limit_tokens=limit,
+            needed_tokens=overflow.needed_tokens,
+            attempt=self._refusals,
+            tokens_after=smaller.tokens,
+        )
+        self._sent = smaller
+        return smaller.messages
+
+    def learn(self, input_tokens: int) -> None:
+        """Anchor the estimates on what the provider says the request had."""
+        if self._sent is not None:
+            self._engine.learn(self._sent.weight, input_tokens, model_key=self._model.key)
+
+    async def _weighed(self, messages: Sequence[Msg]) -> Sent:
+        meter, key = self._engine.gauge.meter, self._model.key
+        weight = await meter.weigh_request(messages, self._tools, model_key=key)
+        return Sent(messages=messages, weight=weight, tokens=meter.estimate(weight, model_key=key))
+
+    async def _fit(self, whole: Sent, target: int, limit: int) -> Sent:
+        """Return a view of at most `target` tokens, or the smallest there is where that is within the limit."""
+        head, view = self._split(whole.messages)
+        situation = await self._situation(whole, view)
+        edits = self._edits(situation, target)
+        replacements = await self._shortened(view, edits)
+        kept = apply_edits(view, edits, replacements, self._engine.codec)
+        fitted = await self._weighed([*head, *self._note(edits), *kept])
+        if fitted.tokens > limit and self._engine.is_over(fitted.tokens, limit, self._model.key):
+            raise unfit_error(situation, edits, needed_tokens=fitted.tokens, limit_tokens=limit)
+        return fitted
+
+    def _edits(self, situation: Situation, target: int) -> tuple[Edit, ...]:
+        """Return what is shortened, and where that is not enough what is left out, oldest first."""
+        over = situation.request_tokens - target
+        edits = shorten_more(situation, (), free_tokens=over, floor_tokens=_FIRST_FLOOR_TOKENS)
+        if freed_tokens(situation, edits) >= over:
+            return edits
+        request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
+        keep = max(0.0, target - situation.fixed_tokens - request - _NOTE_TOKENS)
+        dropped = CompressStrategy(keep_tokens=keep, kind=EditKind.DROP).plan_edits(lighter(situation, edits))
+        gone = {edit.message for edit in dropped if edit.stop == len(situation.view.contents[edit.message])}
+        edits = (*(edit for edit in edits if edit.message not in gone), *dropped)
+        free = over - freed_tokens(situation, edits)
+        return shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
+
+    async def _shortened(self, view: View, edits: Sequence[Edit]) -> dict[Place, Block]:
+        shortener = self._engine.shortener(self._settings, self._model.key, lossy=True)
+        replacements = {}
+        for edit in edits:
+            if edit.kind is EditKind.TRUNCATE:
+                block = view.contents[edit.message][edit.start]
+                mark = block.metadata.get("ctxkit", {}) if block.type == "tool_result" else {}
+                replacements[Place(edit.message, edit.start)] = await shortener.shorten(
+                    block, limit_tokens=edit.keep_tokens, reference=mark.get("reference")
+                )
+        return replacements
+
+    async def _situation(self, whole: Sent, view: View) -> Situation:
+        gauge = self._engine.gauge
+        table = await gauge.table(view, model_key=self._model.key)
+        return Situation(
+            view=view,
+            tokens=table,
+            request_tokens=whole.tokens,
+            fixed_tokens=max(0, round(whole.tokens - sum(map(sum, table)))),
+            context_size=gauge.window(self._model),
+            settings=self._settings,
+        )
+
+    def _split(self, messages: Sequence[Msg]) -> tuple[Sequence[Msg], View]:
+        """Return the layers that stay (system prompt, summary) and a view of the rest."""
+        port = self._engine.port
+        layers = 0
+        while layers < len(messages) and messages[layers].role == "system":
+            layers += 1
+        if port.summary and layers < len(messages) and messages[layers].role == "user":
+            layers += 1
+        return messages[:layers], View(messages[layers:], agent_name=port.name, reply_id=port.reply_id)
+
+    def _note(self, edits: Sequence[Edit]) -> list[Msg]:
+        """Return the message that says what was left out; nothing is lost, the agent's context still has it."""
+        out = [edit for edit in edits if edit.kind in LEAVING]
+        if not out:
+            return []
+        text = (
+            f"<system-info>{len(out)} earlier messages (about {sum(edit.tokens for edit in out)} tokens) were left out of "
+            "this request, which would not have fitted the context window.</system-info>"
+        )
+        return [self._engine.codec.user_message(text)]
+
+    def _limit(self) -> int:
+        return self._settings.limit_tokens(self._engine.gauge.window(self._model))
+
+    def _memo_key(self) -> tuple[str, int, int, int]:
+        """Return what tells this request and model from others: the host passes the same messages at each try."""
+        tail = self._messages[-1]
+        return (self._model.key, len(self._messages), id(tail), len(tail.content))

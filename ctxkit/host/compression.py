@@ -1,0 +1,347 @@
+"""`CompressionMiddleware`: keeps an agent's context within its window, before each reasoning step and around each call."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
+
+from agentscope.message import HintBlock
+from agentscope.middleware import MiddlewareBase
+from agentscope.model import ChatResponse
+from agentscope.tool import ToolResponse
+
+from ctxkit import telemetry
+from ctxkit.engine import Engine
+from ctxkit.errors import ContextUnfitError, StoreError, SummaryError
+from ctxkit.host import _recall_tools, _results
+from ctxkit.host._attached import Attached
+from ctxkit.host._codec import HostCodec
+from ctxkit.host._offload import guard_agent, guard_for
+from ctxkit.host._port import SLOT, HostModel, HostPort, call_usage
+from ctxkit.host.context_config import settings_of
+from ctxkit.host.events import context_event
+from ctxkit.plan import Reason
+from ctxkit.tokens import load_counter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+    from agentscope.agent import Agent
+    from agentscope.model import ChatModelBase
+    from agentscope.tool import ToolBase, ToolChunk
+
+    from ctxkit.config import Settings
+    from ctxkit.engine import RequestFitter
+    from ctxkit.host.events import ContextEvent
+    from ctxkit.offload import Store
+    from ctxkit.plan import Receipt
+
+logger = logging.getLogger("ctxkit")
+
+COMPRESSION_TOOL = "CompressContext"
+"""Name of the host's tool by which an agent compresses its own context."""
+
+_owners: WeakKeyDictionary[Agent, CompressionMiddleware] = WeakKeyDictionary()
+"""Which instance serves an agent: a second one in its list must not compress a second time."""
+
+
+class CompressionMiddleware(MiddlewareBase):
+    """Keeps an agent's context within its window.
+
+    One instance may serve many agents. It takes its settings from the agent's `context_config`, at each use. Close it
+    when its agents are done (`async with`, or `aclose()`); the host has no hook for that.
+
+    Args:
+        local_store: Where a copy goes of what an offloader cannot give back, so that it can be recalled; in memory where
+            unset. Not used beside ctxkit's own `LocalWorkspace` or a `StoreOffloader`.
+    """
+
+    def __init__(self, *, local_store: Store | None = None) -> None:
+        self._local_store = local_store
+        self._agents: WeakKeyDictionary[Agent, Attached] = WeakKeyDictionary()
+        self._tasks: set[asyncio.Task[Receipt]] = set()
+
+    def get_middleware_key(self) -> str:
+        """Return the key of ctxkit's state in `agent.state.middle_context`."""
+        return SLOT
+
+    async def list_tools(self) -> list[ToolBase]:
+        """Return the recall tools, which AgentScope's service asks for; elsewhere they are registered at the first reply."""
+        return _recall_tools.recall_tools()
+
+    def receipts(self, agent: Agent) -> tuple[Receipt, ...]:
+        """Return the receipts of an agent's compressions in this process, oldest first."""
+        attached = self._agents.get(agent)
+        return () if attached is None else tuple(attached.engine.receipts)
+
+    async def on_reply(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[Any, None]:
+        """Attach to the agent, and mark the time in which the host's own loop runs."""
+        attached = await self._attach(agent)
+        if attached is None:
+            async for item in next_handler():
+                yield item
+            return
+        inner = next_handler()
+        try:
+            while True:
+                try:
+                    with attached.stepping():
+                        item = await anext(inner)
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            await inner.aclose()
+
+    async def on_reasoning(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[Any, None]:
+        """Make room before the model is asked, and pass on what came up while it was."""
+        attached = await self._attach(agent)
+        if attached is None:
+            async for item in next_handler():
+                yield item
+            return
+        async for event in self._make_room(attached, agent):
+            yield event
+        async for item in next_handler():
+            yield item
+            for name, value in attached.engine.take_pending():
+                yield self._event(agent, name, value)
+
+    async def on_acting(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[ToolChunk | ToolResponse, None]:
+        """Admit each tool result to the context: what is oversized is stored whole and shortened."""
+        attached = await self._attach(agent)
+        call = input_kwargs["tool_call"]
+        if attached is None:
+            async for chunk in next_handler():
+                yield chunk
+            return
+        known = len(attached.engine.receipts)
+        with attached.acting(call.name):
+            async for chunk in next_handler():
+                if isinstance(chunk, ToolResponse):
+                    if call.name == COMPRESSION_TOOL:
+                        new = list(attached.engine.receipts)[known:]
+                        chunk = _results.told_by_receipt(chunk, new)  # noqa: PLW2901 - what is passed on
+                    else:
+                        settings = settings_of(agent.context_config)
+                        chunk = await _results.admitted(attached.engine, chunk, call, settings)  # noqa: PLW2901 - as above
+                yield chunk
+
+    async def on_model_call(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
+    ) -> ChatResponse | AsyncGenerator[ChatResponse, None]:
+        """Send a request that fits; where the provider still refuses it, send a smaller one."""
+        attached = await self._attach(agent)
+        if attached is None:
+            return await next_handler()
+        model: ChatModelBase = input_kwargs["current_model"]
+        attached.engine.tool_choice = input_kwargs["tool_choice"]
+        fitter = attached.engine.fitter(
+            HostModel(model),
+            input_kwargs["messages"],
+            input_kwargs["tools"],
+            settings=settings_of(agent.context_config),
+        )
+        messages: Sequence[Any] | None
+        try:
+            messages = await fitter.first()
+        except ContextUnfitError:
+            raise
+        except Exception:
+            logger.exception("ctxkit could not measure a request, it is sent as it is")
+            return await next_handler()
+        while True:
+            try:
+                answer = await next_handler(messages=list(messages))
+            except Exception as exc:
+                messages = await _smaller(fitter, exc)
+                if messages is None:
+                    raise
+                continue
+            if inspect.isasyncgen(answer):
+                return _watched(answer, fitter, next_handler, model)
+            _learn(fitter, answer, model)
+            return answer
+
+    async def on_compress_context(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
+    ) -> None:
+        """Compress where somebody asked for it; the host's own call before each step is answered by `on_reasoning`.
+
+        Raises:
+            ContextUnfitError: Not even everything that may be done makes the request fit.
+            StoreError: What would leave the context could not be stored.
+            SummaryError: No model made a summary, and the config forbids one without a model.
+        """
+        attached = await self._attach(agent)
+        if attached is None:
+            await next_handler()
+            return
+        config, instructions = input_kwargs.get("context_config"), input_kwargs.get("instructions")
+        if config is None and instructions is None and attached.is_automatic:
+            return
+        reason = Reason.TOOL if attached.is_in_tool(COMPRESSION_TOOL) else Reason.MANUAL
+        await attached.engine.compress(
+            settings_of(config or agent.context_config), reason=reason, emit=_log_event, focus=_hint_text(instructions)
+        )
+
+    async def aclose(self) -> None:
+        """Cancel what still runs and wait for it; the agents' contexts stay as they are."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        """Return the middleware itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.aclose()
+
+    async def _attach(self, agent: Agent) -> Attached | None:
+        """Return what is known of an agent, made at the first hook; None where ctxkit cannot serve it."""
+        attached = self._agents.get(agent)
+        if attached is not None and attached.offloader is agent.offloader:
+            return attached
+        if _owners.setdefault(agent, self) is not self:
+            logger.warning("agent %r has two CompressionMiddlewares; the second one does nothing", agent.name)
+            return None
+        try:
+            config = settings_of(agent.context_config).offload
+            guard = guard_for(agent, config, local_store=self._local_store)
+            guard_agent(agent, guard)
+            port = HostPort(agent)
+            engine = Engine(port, HostCodec(), counter=await load_counter(), guard=guard)
+            attached = Attached(engine, offloader=agent.offloader)
+            if config.recall_tools:
+                await _recall_tools.register(agent, engine)
+        except Exception:
+            logger.exception("ctxkit cannot serve agent %r, which runs without it", agent.name)
+            return None
+        self._agents[agent] = attached
+        return attached
+
+    async def _make_room(self, attached: Attached, agent: Agent) -> AsyncGenerator[ContextEvent, None]:
+        """Compress where it is due, with events while it lasts; only refusal and cancellation leave this."""
+        engine = attached.engine
+        settings = settings_of(agent.context_config)
+        try:
+            look = await engine.look(settings)
+        except Exception:
+            logger.exception("ctxkit could not measure the context of agent %r", agent.name)
+            return
+        if not look.is_due:
+            return
+        async for event in self._compress(engine, agent, settings):
+            yield event
+
+    async def _compress(self, engine: Engine, agent: Agent, settings: Settings) -> AsyncGenerator[ContextEvent, None]:
+        events: asyncio.Queue[ContextEvent | None] = asyncio.Queue()
+
+        async def emit(name: str, value: Mapping[str, Any]) -> None:
+            events.put_nowait(self._event(agent, name, value))
+
+        task = asyncio.create_task(
+            engine.compress(settings, reason=Reason.TRIGGER, emit=emit), name=f"ctxkit-compress-{agent.name}"
+        )
+        self._tasks.add(task)
+        task.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            task.result()
+        except ContextUnfitError:
+            raise
+        except (StoreError, SummaryError) as exc:
+            engine.rest()
+            logger.warning("ctxkit left the context of agent %r as it is: %s", agent.name, exc)
+            yield self._event(agent, telemetry.FAILED, {"problems": [str(exc)]})
+        except Exception as exc:
+            engine.rest()
+            logger.exception("ctxkit left the context of agent %r as it is", agent.name)
+            yield self._event(agent, telemetry.FAILED, {"problems": [f"{type(exc).__name__}: {exc}"]})
+        finally:
+            self._tasks.discard(task)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+
+    def _event(self, agent: Agent, name: str, value: Mapping[str, Any]) -> ContextEvent:
+        about = {"session_id": agent.state.session_id, "agent": agent.name}
+        return context_event(name, {**about, **value}, reply_id=agent.state.reply_id)
+
+
+async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Any] | None:
+    """Return a smaller view of a refused request, or None where the error is to be raised."""
+    try:
+        return await fitter.after_refusal(error)
+    except ContextUnfitError as unfit:
+        raise unfit from error
+    except Exception:
+        logger.exception("ctxkit could not make a refused request smaller")
+        return None
+
+
+async def _watched(
+    stream: AsyncGenerator[ChatResponse, None],
+    fitter: RequestFitter,
+    next_handler: Callable[..., Any],
+    model: ChatModelBase,
+) -> AsyncGenerator[ChatResponse, None]:
+    """Pass a stream on, learn from its usage, and start anew with a smaller request where it breaks off by overflow."""
+    while True:
+        try:
+            async for chunk in stream:
+                if chunk.is_last:
+                    _learn(fitter, chunk, model)
+                yield chunk
+        except Exception as exc:
+            answer = await _ask_smaller(fitter, exc, next_handler)
+            if inspect.isasyncgen(answer):
+                stream = answer
+                continue
+            _learn(fitter, answer, model)
+            yield answer
+        return
+
+
+async def _ask_smaller(fitter: RequestFitter, error: Exception, next_handler: Callable[..., Any]) -> Any:
+    """Ask with smaller and smaller views until one is answered, or raise."""
+    while True:
+        messages = await _smaller(fitter, error)
+        if messages is None:
+            raise error
+        try:
+            return await next_handler(messages=list(messages))
+        except Exception as exc:
+            error = exc
+
+
+def _learn(fitter: RequestFitter, answer: ChatResponse, model: ChatModelBase) -> None:
+    usage = call_usage(answer.usage, model)
+    if usage is not None:
+        fitter.learn(usage.input_tokens)
+
+
+def _hint_text(instructions: HintBlock | None) -> str | None:
+    """Return the text of a caller's instructions for the summary."""
+    if instructions is None:
+        return None
+    hint = instructions.hint
+    return hint if isinstance(hint, str) else "\n".join(piece.text for piece in hint if piece.type == "text")
+
+
+async def _log_event(name: str, value: Mapping[str, Any]) -> None:
+    """A coroutine of the host cannot send events; what happens is logged."""
+    logger.info("%s %s", name, value)
