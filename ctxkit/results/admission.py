@@ -1,0 +1,127 @@
+"""Admits texts to the context: what stands there never takes more tokens than its limit, marker included."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ctxkit.config import MarkerPlacement
+from ctxkit.results._base import Kind, Ruler, Shortened, Shortener
+from ctxkit.results.diff import DiffShortener
+from ctxkit.results.json_items import JsonShortener
+from ctxkit.results.kinds import likely_kinds
+from ctxkit.results.log import LogShortener
+from ctxkit.results.marker import defuse_in_pieces, guidance, marker
+from ctxkit.results.table import TableShortener
+from ctxkit.results.text import TextShortener
+
+_EXACT_CHARS_PER_TOKEN: Final = 8
+"""Up to so many characters a token of the limit a text is counted; a longer one is only compared with its head."""
+_TRIES: Final = 4
+_GUIDANCE_SHARE: Final = 0.25
+"""The advice on a cut list is left out where it would take more than this share of the limit."""
+_SHOWN_TOKENS: Final = 32
+"""Tokens set aside for the words that say what is shown."""
+
+_SHORTENERS: Final[dict[Kind, Shortener]] = {
+    Kind.JSON: JsonShortener(),
+    Kind.TABLE: TableShortener(),
+    Kind.LOG: LogShortener(),
+    Kind.DIFF: DiffShortener(),
+    Kind.TEXT: TextShortener(),
+}
+_BY_LINES: Final = TextShortener(lines_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much of one result may stand in the context, and how it is cut."""
+
+    tokens: int
+    """Most tokens, marker included; under about 60 the marker alone stands, and may take more."""
+    head_ratio: float
+    """Share of what is kept that comes from the start, (0, 1]."""
+    placement: MarkerPlacement
+    """Where the marker stands; at the `end` it is AgentScope's own to the letter, nothing is added to it."""
+    verbatim: bool
+    """An editor will match the text: it is cut by lines and not looked into."""
+    recall: bool
+    """The agent has `read_context`."""
+
+
+async def fits(text: str, tokens: int, ruler: Ruler) -> bool:
+    """Tell whether a text has at most so many tokens; the cost grows with `tokens`, not with the text."""
+    if len(text) <= tokens * _EXACT_CHARS_PER_TOKEN:
+        return await ruler.count(text) <= tokens
+    return len(await ruler.head(text, max(0, tokens))) == len(text)
+
+
+async def shorten_text(text: str, *, tool_name: str, limits: Limits, ruler: Ruler, reference: str | None) -> str:
+    """Return the text as it stands in the context: forged markers harmless, and cut if it is over its limit.
+
+    Args:
+        text: A tool result, a paste or a hint.
+        tool_name: The tool that gave it, empty where there is none.
+        limits: How much may stand.
+        ruler: Measures and cuts.
+        reference: Where the full text is stored, or `None` where it is not.
+
+    Returns:
+        At most `limits.tokens` tokens, or the marker alone where not even that fits.
+    """
+    if await fits(text, limits.tokens, ruler):
+        harmless = await defuse_in_pieces(text, verbatim=limits.verbatim)
+        if harmless == text or await fits(harmless, limits.tokens, ruler):
+            return harmless
+    return await _cut(text, tool_name=tool_name, limits=limits, ruler=ruler, reference=reference)
+
+
+async def _cut(text: str, *, tool_name: str, limits: Limits, ruler: Ruler, reference: str | None) -> str:
+    """Shorten by the first kind that can, and correct the budget until the whole is within the limit."""
+    alone = marker(reference)
+    adds_words = limits.placement == "gap"
+    longest = marker(reference, recall=limits.recall, offset=len(text)) if adds_words else alone
+    budget = limits.tokens - await ruler.count(f"\n{longest}\n") - (_SHOWN_TOKENS if adds_words else 0)
+    for _ in range(_TRIES):
+        if budget < 1:
+            break
+        shortened = await _shorten(text, budget, tool_name=tool_name, limits=limits, ruler=ruler)
+        if shortened is None:
+            budget = budget * 3 // 4
+            continue
+        whole = await _assembled(shortened, tool_name=tool_name, limits=limits, ruler=ruler, reference=reference)
+        over = await ruler.count(whole) - limits.tokens
+        if over <= 0:
+            return whole
+        budget -= over + max(1, budget // 32)
+    return alone
+
+
+async def _shorten(text: str, budget: int, *, tool_name: str, limits: Limits, ruler: Ruler) -> Shortened | None:
+    for kind in likely_kinds(text, tool_name=tool_name, verbatim=limits.verbatim):
+        shortener = _BY_LINES if limits.verbatim else _SHORTENERS[kind]
+        shortened = await shortener.shorten(
+            text, limit_tokens=budget, head_ratio=limits.head_ratio, ruler=ruler, tool_name=tool_name
+        )
+        if shortened is not None:
+            return shortened
+    return None
+
+
+async def _assembled(
+    shortened: Shortened, *, tool_name: str, limits: Limits, ruler: Ruler, reference: str | None
+) -> str:
+    """Return head, marker and tail as one text, forged markers in head and tail made harmless."""
+    head = await defuse_in_pieces(shortened.head, verbatim=limits.verbatim)
+    tail = await defuse_in_pieces(shortened.tail, verbatim=limits.verbatim)
+    if limits.placement == "end":
+        kept = f"{_on_own_lines(head)}…\n{tail}" if head and tail else head or tail
+        return f"{_on_own_lines(kept)}{marker(reference)}"
+    note = marker(reference, shown=shortened.shown, recall=limits.recall, offset=shortened.offset)
+    if shortened.items is not None:
+        advice = guidance(tool_name, kept=shortened.items[0], total=shortened.items[1])
+        if await ruler.count(advice) <= _GUIDANCE_SHARE * limits.tokens:
+            note = f"{advice}\n{note}"
+    return f"{_on_own_lines(head)}{note}" + (f"\n{tail}" if tail else "")
+
+
+def _on_own_lines(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
