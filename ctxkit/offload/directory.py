@@ -1,0 +1,258 @@
+"""A directory held by its descriptor, so that no link planted on the way to it is followed.
+
+The agent's own tools write in the same workspace, and a prompt may tell them to plant links: each component is opened
+from its parent's descriptor and refuses links, and what is no plain file of one name is not opened. Where the system
+has no such calls (Windows), names are joined to paths instead.
+"""
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Self
+from uuid import uuid4
+
+PRIVATE_DIR: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+_OTHERS: Final = 0o077
+
+_BY_DESCRIPTOR: Final = os.open in os.supports_dir_fd
+_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_PLAIN: Final = _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Open no link, wait for no pipe, pass nothing to children, change no byte."""
+
+_TEMPORARY: Final = ".tmp-"
+_STALE_S: Final = 3600.0
+"""Temporary files of this age belong to nobody any more: a write takes seconds."""
+
+_NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+def sync_file(descriptor: int) -> None:
+    """Return when the data of a file has reached the disk."""
+    if sys.platform == "darwin":
+        import fcntl  # noqa: PLC0415 - not on every system
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # its fsync stops at the disk's cache
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def write_all(descriptor: int, data: bytes | bytearray) -> None:
+    """Write all of the data, however many calls it takes."""
+    rest = memoryview(data)
+    while rest:
+        written = os.write(descriptor, rest)
+        if written <= 0:
+            raise OSError(errno.EIO, "nothing was written")
+        rest = rest[written:]
+
+
+def read_at(descriptor: int, length: int, offset: int) -> bytes:
+    """Read at most `length` bytes from an offset; none at the end of the file."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, length, offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)  # Windows; whoever appends does so by flag, not by position
+    return os.read(descriptor, length)
+
+
+class Directory:
+    """An open directory; use it as a context manager.
+
+    Args:
+        path: Where it is, for messages and for systems without descriptors of directories.
+        descriptor: Its descriptor; `None` on such systems.
+    """
+
+    def __init__(self, path: Path, descriptor: int | None) -> None:
+        self.path = path
+        self._fd = descriptor
+
+    @classmethod
+    def at(cls, path: Path, *, create: bool) -> Self:
+        """Open the directory at an absolute path; links in the path are followed, for its owner chose it.
+
+        Raises:
+            FileNotFoundError: It is not there and is not to be created.
+        """
+        if create and not path.is_dir():
+            with Directory.at(path.parent, create=path.parent != path) as above:
+                above._make(path.name)
+        if not _BY_DESCRIPTOR:
+            path.stat()
+            return cls(path, None)
+        return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def child(self, name: str, *, create: bool) -> "Directory":
+        """Open a directory in this one, private to its owner.
+
+        Raises:
+            FileNotFoundError: It is not there and is not to be created.
+            OSError: It is a link or no directory.
+        """
+        if create:
+            self._make(name)
+        path = self.path / name
+        if self._fd is None:
+            if path.is_symlink():
+                raise OSError(errno.ELOOP, "is a link", str(path))
+            path.stat()
+            return Directory(path, None)
+        found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _NOFOLLOW | os.O_CLOEXEC, dir_fd=self._fd)
+        child = Directory(path, found)
+        _tighten(found, PRIVATE_DIR)
+        return child
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a plain file, private to its owner, and return its descriptor.
+
+        Raises:
+            OSError: It is a link, a pipe or a directory, or is to be written and has other names too (a hard link).
+        """
+        descriptor = os.open(self._name(name), flags | _PLAIN, PRIVATE_FILE, dir_fd=self._fd)
+        try:
+            _check_plain(os.fstat(descriptor), flags, self.path / name)
+            _tighten(descriptor, PRIVATE_FILE)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def publish(self, name: str, data: bytes) -> bool:
+        """Make a file appear whole, never over another one.
+
+        Returns:
+            False where the name is taken.
+        """
+        temporary = f"{_TEMPORARY}{uuid4().hex}"
+        descriptor = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            try:
+                write_all(descriptor, data)
+                sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+            published = self._link(temporary, name)
+        except BaseException:
+            self._unlink(temporary)
+            raise
+        self._unlink(temporary)
+        self.sync()
+        return published
+
+    def files(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield name and status of each plain file that is not hidden."""
+        with os.scandir(self.path if self._fd is None else self._fd) as found:
+            for item in found:
+                if not item.name.startswith("."):
+                    try:
+                        status = item.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # gone since
+                    if stat.S_ISREG(status.st_mode):
+                        yield item.name, status
+
+    def tidy(self) -> None:
+        """Make the files of this directory private and remove what killed writers left half done."""
+        with os.scandir(self.path if self._fd is None else self._fd) as found:
+            items = [(item.name, item.stat(follow_symlinks=False)) for item in found]
+        for name, status in items:
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            if name.startswith(_TEMPORARY) and time.time() - status.st_mtime > _STALE_S:
+                self._unlink(name)
+            elif status.st_mode & _OTHERS and self._fd is not None and status.st_nlink == 1:
+                os.close(self.open(name, os.O_RDONLY))
+
+    def remove_tree(self, name: str) -> None:
+        """Remove a directory of this one with all that is in it; a link is removed, not followed."""
+        import shutil  # noqa: PLC0415 - rarely needed, and slow to import
+
+        try:
+            status = os.stat(self._name(name), dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(self._name(name), dir_fd=self._fd)
+        else:
+            self._unlink(name)
+        self.sync()
+
+    def sync(self) -> None:
+        """Return when the names in this directory have reached the disk, where the system can tell."""
+        if self._fd is not None:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close the descriptor; the object is of no use afterwards."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _name(self, name: str) -> str:
+        return name if self._fd is not None else str(self.path / name)
+
+    def _make(self, name: str) -> None:
+        try:
+            os.mkdir(self._name(name), PRIVATE_DIR, dir_fd=self._fd)
+        except FileExistsError:
+            return
+        self.sync()
+
+    def _link(self, temporary: str, name: str) -> bool:
+        source, target = self._name(temporary), self._name(name)
+        try:
+            os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except (NotImplementedError, OSError) as exc:
+            if isinstance(exc, OSError) and exc.errno not in _NO_HARD_LINKS:
+                raise
+            # A file system without hard links: a rename, which on Windows refuses to replace by itself.
+            if self._exists(name):
+                return False
+            os.rename(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        return True
+
+    def _exists(self, name: str) -> bool:
+        try:
+            os.stat(self._name(name), dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _unlink(self, name: str) -> None:
+        try:
+            os.unlink(self._name(name), dir_fd=self._fd)
+        except FileNotFoundError:
+            return
+
+
+def _check_plain(status: os.stat_result, flags: int, path: Path) -> None:
+    shared = status.st_nlink > 1 and flags & (os.O_RDWR | os.O_WRONLY)
+    if shared or not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "is no plain file of one name", str(path))
+
+
+def _tighten(descriptor: int, mode: int) -> None:
+    """Take away what others may do; a file of another owner, or with another name elsewhere, stays as it is."""
+    status = os.fstat(descriptor)
+    if not hasattr(os, "fchmod") or not status.st_mode & _OTHERS:
+        return
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        return
+    try:
+        os.fchmod(descriptor, mode)
+    except PermissionError:
+        return
