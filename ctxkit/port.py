@@ -148,6 +148,10 @@ class Codec(Protocol):
         """Return a copy of a text, thinking or hint block that has another text."""
         ...
 
+    def with_hint(self, hint: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
+        """Return a copy of a hint that has other pieces."""
+        ...
+
     def with_url(self, block: DataBlock, url: str) -> DataBlock:
         """Return a copy of a data block that points at a URL instead of carrying its bytes."""
         ...

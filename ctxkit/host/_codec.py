@@ -83,6 +83,10 @@ class HostCodec:
         msg = f"a block of type {block.type!r} has no text of its own: pass a text, thinking or hint block"
         raise TypeError(msg)
 
+    def with_hint(self, hint: HintBlock, pieces: Sequence[Piece]) -> HintBlock:
+        """Return a copy of a hint that has other pieces."""
+        return hint.model_copy(update={"hint": list(pieces)})
+
     def with_url(self, block: DataBlock, url: str) -> DataBlock:
         """Return a copy of a data block that points at a URL instead of carrying its bytes."""
         source = URLSource(url=AnyUrl(url), media_type=block.source.media_type)
