@@ -3,8 +3,9 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
 from ctxkit.ledger.lines import clipped
@@ -14,20 +15,31 @@ Operation = Literal["read", "created", "modified", "deleted"]
 _JSON_CHARS: Final = 1024 * 1024
 """Longer arguments are taken as text: parsing them would hold the event loop."""
 
-_PATH_ARGUMENTS: Final = ("path", "file_path", "filepath", "filename", "file", "file_name", "notebook_path", "target_file")
+_PATH_ARGUMENTS: Final = (
+    "path",
+    "file_path",
+    "filepath",
+    "filename",
+    "file",
+    "file_name",
+    "notebook_path",
+    "target_file",
+)
 _COMMAND_ARGUMENTS: Final = ("command", "cmd", "script", "commands")
 _OPERATIONS: Final[tuple[tuple[Operation, re.Pattern[str]], ...]] = (
-    ("deleted", re.compile(r"delete|remove|unlink|\brm\b", re.I)),
-    ("modified", re.compile(r"edit|replace|update|patch|insert|append|modif|undo", re.I)),
-    ("created", re.compile(r"write|create|save|touch|new", re.I)),
-    ("read", re.compile(r"read|view|open|cat|show|get|fetch|load|list|glob|grep|search|find|ls", re.I)),
+    ("deleted", re.compile(r"delete|remove|unlink|\brm\b", re.IGNORECASE)),
+    ("modified", re.compile(r"edit|replace|update|patch|insert|append|modif|undo", re.IGNORECASE)),
+    ("created", re.compile(r"write|create|save|touch|new", re.IGNORECASE)),
+    ("read", re.compile(r"read|view|open|cat|show|get|fetch|load|list|glob|grep|search|find|ls", re.IGNORECASE)),
 )
-_SHELL_TOOL: Final = re.compile(r"bash|shell|terminal|exec|run|command|console|powershell", re.I)
+_SHELL_TOOL: Final = re.compile(r"bash|shell|terminal|exec|run|command|console|powershell", re.IGNORECASE)
 _REDIRECT: Final = re.compile(r"(?<![\d&>])>{1,2}\s*([\w./~\-@+]{2,200})")
+_FILE_PROGRAM: Final = re.compile(r"\s*(?:cat|head|tail|less|more|nl|wc|rm|touch|tee|sed|perl|cp|mv)\s")
 _READERS: Final = frozenset({"cat", "head", "tail", "less", "more", "nl", "wc"})
 _PATH_LIKE: Final = re.compile(r"[\w.~@+\-/]*[\w]", re.ASCII)
 _COMMAND_PARSE_CHARS: Final = 2000
 _FILES_PER_CALL: Final = 20
+_PATH_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +64,22 @@ def call_of(name: str, arguments: str) -> Call:
     values = _parsed(arguments)
     if values is None:
         return Call(text=arguments)
-    command = next((values[key] for key in _COMMAND_ARGUMENTS if isinstance(values.get(key), str)), None)
-    is_shell = command is not None and (" " in command.strip() or _SHELL_TOOL.search(name) is not None)
-    files: list[tuple[str, Operation]] = []
-    if is_shell and command is not None:
-        files.extend(_shell_files(command))
-    else:
-        operation = _operation_of(command or "") or _operation_of(name)
-        paths = (values[key] for key in _PATH_ARGUMENTS if isinstance(values.get(key), str))
-        files.extend((path, operation) for path in paths if operation and 1 < len(path) <= 200 and "\n" not in path)
-    return Call(
-        text="\n".join(_strings(values)),
-        files=tuple(dict(files[:_FILES_PER_CALL]).items()),
-        command=clipped(command) if is_shell and command is not None else None,
+    text = "\n".join(_strings(values))
+    command = next(iter(_texts_under(values, _COMMAND_ARGUMENTS)), "")
+    if command and (" " in command.strip() or _SHELL_TOOL.search(name)):
+        files = dict(islice(_shell_files(command), _FILES_PER_CALL))
+        return Call(text=text, files=tuple(files.items()), command=clipped(command))
+    operation = _operation_of(command) or _operation_of(name)
+    if operation is None:
+        return Call(text=text)
+    paths = (
+        path for path in _texts_under(values, _PATH_ARGUMENTS) if 1 < len(path) <= _PATH_CHARS and "\n" not in path
     )
+    return Call(text=text, files=tuple((path, operation) for path in dict.fromkeys(paths)))
+
+
+def _texts_under(values: Mapping[str, object], keys: Iterable[str]) -> list[str]:
+    return [value for key in keys if isinstance(value := values.get(key), str)]
 
 
 def _parsed(arguments: str) -> Mapping[str, object] | None:
@@ -106,6 +120,8 @@ def _shell_files(command: str) -> Iterator[tuple[str, Operation]]:
         if not path.startswith("/dev/"):
             yield path, "modified"
     for part in re.split(r"&&|\|\||[;|\n]", command):
+        if not _FILE_PROGRAM.match(part):
+            continue
         try:
             words = shlex.split(part, comments=True)
         except ValueError:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -107,18 +107,27 @@ async def scan_block(block: "Block", *, role: Role = "assistant") -> Facts:
     return facts
 
 
+async def scan_text(text: str, speaker: Speaker) -> Facts:
+    """Return identifiers, lines, errors and constraints of a bare text of any size, pausing between pieces."""
+    parts: list[Facts] = []
+    for piece in _pieces(without_markers(text)):
+        if parts:
+            await asyncio.sleep(0)
+        parts.append(_facts_of_piece(piece, speaker))
+    return _merged(speaker, parts)
+
+
 def raw_texts(block: "Block") -> tuple[str, ...]:
     """Return the texts of a block as they stand in it: arguments of a call as JSON, outputs of a result one by one."""
-    kind = block.type
-    if kind == "text":
+    if block.type == "text":
         return (block.text,)
-    if kind == "thinking":
+    if block.type == "thinking":
         return (block.thinking,)
-    if kind == "tool_call":
+    if block.type == "tool_call":
         return (block.input,)
-    if kind == "hint":
+    if block.type == "hint":
         return _texts_of(block.hint)
-    if kind == "tool_result":
+    if block.type == "tool_result":
         return _texts_of(block.output)
     return ()
 
@@ -186,21 +195,24 @@ def _facts_of_piece(text: str, speaker: Speaker) -> Facts:
 
 
 def _joined(block: "Block", speaker: Speaker, call: Call | None, parts: list[Facts]) -> Facts:
-    """Put the facts of a block's pieces together with what only the whole block knows."""
+    """Add to the facts of a block's pieces what only the whole block knows."""
+    facts = _merged(speaker, parts)
+    if block.type == "tool_call":
+        return replace(facts, call_id=block.id, call=call)
+    if block.type == "tool_result":
+        return replace(facts, call_id=block.id, is_result=True, problem=_problem_of(block, facts.errors))
+    return replace(facts, errors=())
+
+
+def _merged(speaker: Speaker, parts: list[Facts]) -> Facts:
     lines: dict[str, str] = {}
     for part in reversed(parts):
         lines.update(part.lines)
-    is_result = block.type == "tool_result"
-    errors = tuple(dict.fromkeys(line for part in parts for line in part.errors))[-_ERRORS_PER_BLOCK:]
     return Facts(
         speaker=speaker,
         identifiers=tuple(dict.fromkeys(name for part in parts for name in part.identifiers)),
         lines=lines,
-        call_id=block.id if block.type in {"tool_call", "tool_result"} else None,
-        call=call,
-        is_result=is_result,
-        problem=_problem_of(block, errors) if is_result else None,
-        errors=errors if is_result else (),
+        errors=tuple(dict.fromkeys(line for part in parts for line in part.errors))[-_ERRORS_PER_BLOCK:],
         constraints=tuple(dict.fromkeys(line for part in parts for line in part.constraints))[:_CONSTRAINTS_PER_BLOCK],
     )
 

@@ -24,7 +24,7 @@ async def count_fitting(items: Sequence[str], limit_tokens: int, count: Count, *
     ends = list(accumulate(len(item) + len(separator) for item in items))
     fits, too_many = 0, len(items) + 1
     chars = limit_tokens * _CHARS_PER_TOKEN
-    for _ in range(_TRIES):
+    for _ in range(_TRIES if limit_tokens > 0 else 0):
         guess = min(max(bisect_right(ends, chars), fits + 1), too_many - 1)
         if guess <= fits:
             break

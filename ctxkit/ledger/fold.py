@@ -1,8 +1,9 @@
 """The ledger: the facts of many blocks folded into one small record that never forgets by paraphrase."""
 
 import asyncio
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VERSION: Final = 1
-JSON_CHARS: Final = 24_000
+JSON_BYTES: Final = 28_000
 """Default bound of a ledger's JSON: with the rest of the summary's state it fits the 64 kB that an agent saves a turn."""
 
 _MAX_IDENTIFIERS: Final = 4000
@@ -39,7 +40,7 @@ _BOILERPLATE_SHARE: Final = 0.3
 class Mention(NamedTuple):
     """What is known of one identifier."""
 
-    count: int
+    blocks: int
     """Blocks that name it."""
     used: int
     """Blocks of the assistant that name it."""
@@ -106,37 +107,45 @@ class Ledger:
         scores = [
             (-_score(name, mention, self.step), name)
             for name, mention in self.identifiers.items()
-            if mention.count < often and name not in exclude
+            if mention.blocks < often and name not in exclude
         ]
         scores.sort()
         return [name for _, name in scores]
 
-    def to_json(self, limit_chars: int = JSON_CHARS) -> dict[str, Any]:
-        """Return plain JSON of at most about `limit_chars` characters; what ranks lowest is left out.
+    def to_json(self, limit_bytes: int = JSON_BYTES) -> dict[str, Any]:
+        """Return plain JSON of at most about `limit_bytes` in UTF-8; what ranks lowest is left out.
 
-        Half of it at most goes to files, commands, errors and constraints, whose newest stay.
+        A third of it at most goes to files, commands, errors and constraints, whose newest stay, an eighth to lines.
         """
-        half = limit_chars // 2
-        constraints = _newest(self.constraints, half // 2, len)
-        commands = _newest(self.commands, half // 4, lambda c: len(c.text) + len(c.outcome))
-        errors = _newest(self.errors, half // 8, len)
-        files = dict(_newest(list(self.files.items()), half // 4, lambda item: len(item[0]) + len(item[1])))
-        taken = sum(_json_chars(part) for part in (constraints, commands, errors, files))
+        quarter = limit_bytes // 4
+        constraints = _newest(self.constraints, quarter // 2)
+        commands = _newest([list(command) for command in self.commands], quarter // 4)
+        errors = _newest(self.errors, quarter // 4)
+        files = dict(_newest(list(self.files.items()), quarter // 2))
+        room = limit_bytes - sum(_json_bytes(part) for part in (constraints, commands, errors, files))
+        lines: dict[str, int] = {}
+        lines_room = quarter // 2
         identifiers: list[list[object]] = []
         for name in self.ranked():
-            entry = [name, *self.identifiers[name]]
-            taken += _json_chars(entry)
-            if taken > limit_chars:
+            blocks, used, newest, line = self.identifiers[name]
+            if line and line not in lines and lines_room > 0:
+                lines_room -= _json_bytes(line)
+                room -= _json_bytes(line)
+                lines[line] = len(lines)
+            entry = [name, blocks, used, newest, *([lines[line]] if line in lines else [])]
+            room -= _json_bytes(entry)
+            if room < 0:
                 break
             identifiers.append(entry)
         return {
             "version": VERSION,
             "step": self.step,
             "identifiers": identifiers,
+            "lines": list(lines),
             "files": files,
-            "commands": [list(command) for command in commands],
-            "errors": list(errors),
-            "constraints": list(constraints),
+            "commands": commands,
+            "errors": errors,
+            "constraints": constraints,
         }
 
     @classmethod
@@ -144,26 +153,24 @@ class Ledger:
         """Return the ledger that `to_json` wrote; what cannot be read is left out, never refused."""
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
             return cls()
-        step = data.get("step")
+        lines = _texts(data.get("lines"))
         mentions: dict[str, Mention] = {}
-        for entry in _list_of(data, "identifiers"):
+        for entry in _list_of(data.get("identifiers")):
             match entry:
-                case [str(name), int(count), int(used), int(newest), str(line)]:
-                    mentions[name] = Mention(count, used, newest, line)
-        files = data.get("files")
+                case [str(name), int(blocks), int(used), int(newest)]:
+                    mentions[name] = Mention(blocks, used, newest)
+                case [str(name), int(blocks), int(used), int(newest), int(line)]:
+                    mentions[name] = Mention(blocks, used, newest, lines[line] if 0 <= line < len(lines) else "")
+        step, files = data.get("step"), data.get("files")
         return cls(
             step=step if isinstance(step, int) else 0,
             identifiers=mentions,
-            files={k: v for k, v in files.items() if isinstance(k, str) and isinstance(v, str)}
-            if isinstance(files, Mapping)
-            else {},
+            files={str(path): str(done) for path, done in files.items()} if isinstance(files, Mapping) else {},
             commands=tuple(
-                Command(*entry)
-                for entry in _list_of(data, "commands")
-                if isinstance(entry, list) and len(entry) == len(Command._fields) and all(isinstance(v, str) for v in entry)
+                Command(*c) for c in map(_texts, _list_of(data.get("commands"))) if len(c) == len(Command._fields)
             ),
-            errors=tuple(entry for entry in _list_of(data, "errors") if isinstance(entry, str)),
-            constraints=tuple(entry for entry in _list_of(data, "constraints") if isinstance(entry, str)),
+            errors=_texts(data.get("errors")),
+            constraints=_texts(data.get("constraints")),
         )
 
 
@@ -238,7 +245,7 @@ class _Fold:
         base = self._step
         for name, mention in later.identifiers.items():
             entry = self._fresh.setdefault(name, [0, 0, 0])
-            entry[0] += mention.count
+            entry[0] += mention.blocks
             entry[1] += mention.used
             entry[2] = base + mention.newest
             if mention.line:
@@ -260,10 +267,10 @@ class _Fold:
 
     def ledger(self) -> Ledger:
         mentions = self._mentions
-        for name, (count, used, newest) in self._fresh.items():
+        for name, (blocks, used, newest) in self._fresh.items():
             old = mentions.get(name)
             line = self._lines.get(name) or (old.line if old else "")
-            mentions[name] = Mention(count + (old.count if old else 0), used + (old.used if old else 0), newest, line)
+            mentions[name] = Mention(blocks + (old.blocks if old else 0), used + (old.used if old else 0), newest, line)
         if len(mentions) > _MAX_IDENTIFIERS:
             best = Ledger(step=self._step, identifiers=mentions).ranked()[:_MAX_IDENTIFIERS]
             mentions = {name: mentions[name] for name in best}
@@ -283,7 +290,7 @@ class _Fold:
 def _score(name: str, mention: Mention, step: int) -> float:
     """Return how likely an identifier is needed again, per token that it takes."""
     return (
-        math.log1p(mention.count)
+        math.log1p(mention.blocks)
         + _USED_WEIGHT * math.log1p(mention.used)
         - (step - mention.newest) / max(step, 1)
         - _LENGTH_WEIGHT * math.log(len(name))
@@ -291,21 +298,24 @@ def _score(name: str, mention: Mention, step: int) -> float:
     )
 
 
-def _json_chars(value: object) -> int:
-    return len(repr(value))
+def _json_bytes(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")) + 2
 
 
-def _newest(items: Sequence[T], limit_chars: int, size: Callable[[T], int]) -> list[T]:
-    """Return the newest items that together have at most about so many characters, oldest of them first."""
+def _newest(items: Sequence[T], limit_bytes: int) -> list[T]:
+    """Return the newest items whose JSON has at most so many bytes, oldest of them first."""
     kept: list[T] = []
     for item in reversed(items):
-        limit_chars -= size(item) + 6
-        if limit_chars < 0:
+        limit_bytes -= _json_bytes(item)
+        if limit_bytes < 0:
             break
         kept.append(item)
     return kept[::-1]
 
 
-def _list_of(data: Mapping[str, Any], key: str) -> list[Any]:
-    value = data.get(key)
+def _list_of(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(entry for entry in _list_of(value) if isinstance(entry, str))

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+MIN_CHARS: Final = 3
 MAX_CHARS: Final = 120
 """Longer tokens are data (base64, minified code), not names; longer addresses are kept up to twice that."""
 
@@ -61,7 +62,11 @@ def _parts_of(token: str) -> tuple[str, ...]:
     token = token.strip(".,:;-")
     if _ADDRESS.match(token):
         return (token,) if len(token) <= 2 * MAX_CHARS else ()
-    if not 3 <= len(token) <= MAX_CHARS:
+    if not MIN_CHARS <= len(token) <= MAX_CHARS:
         return ()
     parts = (part.strip(".:-") for part in _PART.findall(token))
-    return tuple(p for p in parts if len(p) >= 3 and p.lower() not in _STOP and not _SHORT_NUMBER.fullmatch(p))
+    return tuple(
+        part
+        for part in parts
+        if len(part) >= MIN_CHARS and part.lower() not in _STOP and not _SHORT_NUMBER.fullmatch(part)
+    )

@@ -1,5 +1,7 @@
 """Lines and sentences that matter: where an identifier stood, errors, and what a user demands or forbids."""
 
+# ruff: noqa: RUF001 - the punctuation of Chinese and Japanese texts is what is looked for
+
 import re
 from typing import Final
 
@@ -17,10 +19,12 @@ _ERROR_LINE: Final = re.compile(
       | \{?"?error"?\s*[:=])""",
     re.VERBOSE,
 )
-_EXIT_CODE: Final = re.compile(r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|return ?code)[\"'>:= ]{1,4}\(?(-?\d{1,6})", re.I)
+_EXIT_CODE: Final = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|return ?code)[\"'>:= ]{1,4}\(?(-?\d{1,6})", re.I
+)
 _SENTENCE: Final = re.compile(r"[^\n.!?;。！？；]+(?:[.!?;](?!\s)[^\n.!?;。！？；]*)*[.!?;。！？；]?")
 _DEMAND: Final = re.compile(
-    r"""\b(?:must|never|always|only|don['’]?t|do\ not|does\ not|cannot|can['’]t|mustn['’]t|shouldn['’]t|should\ not|should
+    r"""\b(?:must|never|always|only|don['\u2019]?t|do\ not|does\ not|cannot|can['\u2019]t|mustn['\u2019]t|shouldn['\u2019]t|should\ not|should
         |shall|make\ sure|ensure|be\ sure|avoid|without|require[sd]?|forbidden|not\ allowed|remember|keep|prefer|at\ (?:most|least)
         |no\ more\ than|before|under\ no)\b
       | ^\s*(?:[-*]\s*)?(?:use|no|please\ use|important|note)\b

@@ -59,13 +59,16 @@ async def render_ledger(ledger: Ledger, limit_tokens: int, count: Count, *, excl
 
 async def _section(title: str, items: Sequence[str], limit_tokens: int, count: Count) -> str:
     """Return a title and as many leading items, one a line, as fit; nothing where no item does."""
-    fits = await count_fitting([f"{title}\n- {item}" if not n else f"- {item}" for n, item in enumerate(items)], limit_tokens, count)
-    return "\n".join([title, *(f"- {item}" for item in items[:fits])]) if fits else ""
+    room = limit_tokens - await count(title + "\n")
+    rows = [f"- {item}" for item in items]
+    fits = await count_fitting(rows, room, count)
+    return "\n".join([title, *rows[:fits]]) if fits else ""
 
 
 async def _files(ledger: Ledger, limit_tokens: int, count: Count) -> str:
     """Return the newest files grouped by operation; those that were changed go before those that were only read."""
-    newest = sorted(reversed(list(ledger.files.items())), key=lambda item: item[1] == "read")
+    newest = [*ledger.files.items()][::-1]
+    newest.sort(key=lambda item: item[1] == "read")
     fits = await count_fitting([path for path, _ in newest], limit_tokens - 4 * len(_OPERATIONS), count, separator=" ")
     rows = []
     for operation in _OPERATIONS:
