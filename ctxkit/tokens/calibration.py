@@ -73,10 +73,14 @@ class Calibration:
                 self._spread[i][j] -= gains[i] * gains[j] / certainty
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as plain JSON, about 400 bytes; the spread as the lower triangle, row by row."""
+        """Return the state as plain JSON, about 150 bytes.
+
+        Of what is unsure only each ratio's own variance is saved: without the rest the filter is a little more ready to
+        learn again, and no saved numbers can make it run away.
+        """
         return {
             "ratios": [_short(ratio) for ratio in self._ratios],
-            "spread": [_short(self._spread[i][j]) for i in range(_SIZE) for j in range(i + 1)],
+            "variances": [_short(self._spread[i][i]) for i in range(_SIZE)],
         }
 
     @classmethod
@@ -85,21 +89,16 @@ class Calibration:
         calibration = cls()
         if not isinstance(value, dict):
             return calibration
-        ratios, spread = value.get("ratios"), value.get("spread")
-        if not _is_numbers(ratios, _SIZE) or not _is_numbers(spread, _SIZE * (_SIZE + 1) // 2):
-            return calibration
-        calibration._ratios = [min(max(r, low), _HIGHEST) for r, low in zip(ratios, _LOWEST, strict=True)]
-        # Bounded, for junk must not make the filter run away.
-        cells = iter(min(max(cell, -(_PRIOR_SD**2)), _PRIOR_SD**2) for cell in spread)
-        for i in range(_SIZE):
-            for j in range(i + 1):
-                calibration._spread[i][j] = calibration._spread[j][i] = next(cells)
-            calibration._spread[i][i] = max(calibration._spread[i][i], 0.0)
+        ratios, variances = value.get("ratios"), value.get("variances")
+        if _is_numbers(ratios, _SIZE) and _is_numbers(variances, _SIZE):
+            for i in range(_SIZE):
+                calibration._ratios[i] = min(max(ratios[i], _LOWEST[i]), _HIGHEST)
+                calibration._spread[i][i] = min(max(variances[i], 0.0), _PRIOR_SD**2)
         return calibration
 
 
 def _dot(left: Sequence[float], right: Sequence[float]) -> float:
-    return math.fsum(map(operator.mul, left, right))
+    return float(sum(map(operator.mul, left, right)))
 
 
 def _short(value: float) -> float:

