@@ -50,12 +50,11 @@ def env(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def lint(session: nox.Session) -> None:
-    """Check form, layers, docstrings, spelling and project files."""
+    """Check form, docstrings, layers, spelling and project files."""
     session.install(*group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports", "--no-logo")
-    session.run("pydoclint", "ctxkit")
     session.run("codespell")
     session.run("validate-pyproject", "pyproject.toml")
 
@@ -95,7 +94,7 @@ def minimums(session: nox.Session) -> None:
     session.run("pytest", *args, env=WHEEL_ONLY)
 
 
-@nox.session(default=False)
+@nox.session(reuse_venv=True, default=False)
 @nox.parametrize("agentscope", HOSTS)
 def hosts(session: nox.Session, agentscope: str) -> None:
     """Run the tests against each AgentScope at which the surface that ctxkit uses has grown."""
