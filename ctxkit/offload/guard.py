@@ -1,0 +1,202 @@
+"""The guard round an offloader: whatever it does, the reply goes on and nothing is taken for stored that is not."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxkit.offload.offloader import StoreOffloader
+from ctxkit.offload.store import Store
+from ctxkit.port import Codec
+
+if TYPE_CHECKING:
+    from agentscope.message import DataBlock, Msg, ToolResultBlock
+
+logger = logging.getLogger("ctxkit.offload")
+
+_FAILURES: Final = 3
+"""So many failures one after another, and the offloader is left alone for a while."""
+_REST_S: Final = 60.0
+_REFERENCE_CHARS: Final = 1000
+"""A reference stands in the prompt again and again: a longer one is none."""
+_ERROR_CHARS: Final = 300
+
+_GUARDED: Final[ContextVar[bool]] = ContextVar("ctxkit_offload_guarded", default=False)
+
+
+def is_guarded() -> bool:
+    """Tell whether an offloader is being called by ctxkit, not by the host."""
+    return _GUARDED.get()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What came of storing something."""
+
+    reference: str | None = None
+    """What to name in the context; `None` where it is stored nowhere."""
+    recallable: bool = False
+    """Whether the recall tools can read it back."""
+    error: str | None = None
+    """What went wrong, also where it was stored in the other place; `None` where nothing did."""
+
+
+class OffloadGuard:
+    """Calls an offloader with a deadline, checks what it returns, and keeps a copy that can be read back.
+
+    Nothing but cancellation leaves its methods: a failure is logged and comes back as `Stored.error`. After three
+    failures in a row an offloader that is not backed by a `Store` is not called for 60 s.
+
+    Args:
+        offloader: The agent's offloader: one of ctxkit's, anybody's, or `None`, which is no failure.
+        codec: Builds and writes the host's blocks and messages.
+        timeout_s: Seconds that one call may take.
+        local: Keeps a copy where the offloader cannot be read back (it has no `store`); `None` for no copy.
+        clock: Gives monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        offloader: object | None,
+        *,
+        codec: Codec,
+        timeout_s: float,
+        local: Store | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._offloader = offloader
+        self._timeout_s = timeout_s
+        self._clock = clock
+        own = getattr(offloader, "store", None)
+        self._readable = isinstance(own, Store)
+        self.store: Store | None = own if isinstance(own, Store) else local
+        """What the recall tools read; `None` where nothing can be read back."""
+        self._local = None if self._readable or local is None else StoreOffloader(local, codec)
+        self._failures = 0
+        self._resting_until = float("-inf")
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def is_recallable(self) -> bool:
+        """Whether what is stored can be read back by the recall tools."""
+        return self.store is not None
+
+    async def store_messages(self, session_id: str, msgs: "Sequence[Msg]") -> Stored:
+        """Store messages that are about to leave the context; they are removed only if `reference` is set."""
+        local, trouble = None, None
+        if self._local is not None:
+            local, trouble = await self._try(self._local.offload_context, session_id, msgs)
+        reference, error = await self._foreign("offload_context", session_id, msgs=list(msgs))
+        return self._outcome(local, trouble, reference, error)
+
+    async def store_result(self, session_id: str, result: "ToolResultBlock") -> Stored:
+        """Store a whole tool result before it is shortened."""
+        local, trouble = None, None
+        if self._local is not None:
+            local, trouble = await self._try(self._local.offload_tool_result, session_id, result)
+        reference, error = await self._foreign("offload_tool_result", session_id, result)
+        return self._outcome(local, trouble, reference, error)
+
+    async def store_data(self, session_id: str, block: "DataBlock") -> "DataBlock | None":  # noqa: ARG002 - media is shared by content; the other two need it
+        """Return a copy of a media block that points at where its bytes are stored, or None where they are not."""
+        stored: DataBlock | None
+        stored, _ = await self._foreign("offload_data_block", block)
+        if stored is None and self._local is not None:
+            stored, _ = await self._try(self._local.offload_data_block, block)
+        return stored
+
+    def _outcome(self, local: str | None, trouble: str | None, reference: str | None, error: str | None) -> Stored:
+        problems = "; ".join(text for text in (error, trouble) if text) or None
+        recallable = local is not None or (self._readable and reference is not None)
+        return Stored(reference=reference or local, recallable=recallable, error=problems)
+
+    async def _foreign(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, str | None]:
+        """Call a method of the offloader: (what it returned or None, what went wrong or None)."""
+        call = getattr(self._offloader, method, None)
+        if call is None:
+            return None, None if self._offloader is None else f"{_name(self._offloader)} has no {method}"
+        if self._clock() < self._resting_until:
+            return None, f"{_name(self._offloader)} is not called for a while: it failed {self._failures} times in a row"
+        value, error = await self._try(call, *args, **kwargs)
+        if error is None:
+            wrong = _wrong_block(value) if method == "offload_data_block" else _wrong_reference(value)
+            if wrong is None:
+                self._failures = 0
+                return value, None
+            error = f"{_name(self._offloader)}.{method} returned {wrong}"
+            logger.warning("%s", error)
+        self._failures += 1
+        if self._failures >= _FAILURES and not self._readable:
+            self._resting_until = self._clock() + _REST_S
+        return None, error
+
+    async def _try(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, str | None]:
+        """Run a call as a task of its own with a deadline: (its value or None, what went wrong or None)."""
+        name = getattr(call, "__qualname__", None) or repr(call)[:100]
+        token = _GUARDED.set(True)
+        try:
+            task = asyncio.create_task(_run(call, args, kwargs), name=f"ctxkit-{name}")
+        finally:
+            _GUARDED.reset(token)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            await asyncio.wait({task}, timeout=self._timeout_s)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not task.done():
+            task.cancel()  # one that will not stop is left behind
+            error = f"{name} took more than {self._timeout_s:g} s"
+        elif task.cancelled():
+            error = f"{name} cancelled itself"
+        else:
+            failure = task.exception()
+            if failure is None:
+                return task.result(), None
+            if not isinstance(failure, Exception):
+                raise failure
+            error = _one_line(f"{name} failed: {type(failure).__name__}: {failure}")
+        logger.warning("%s", error)
+        return None, error
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # asked for, so that nobody warns about the failure of a call that came too late
+
+
+async def _run(call: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    value = call(*args, **kwargs)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text[: 4 * _ERROR_CHARS].split())[:_ERROR_CHARS]
+
+
+def _name(offloader: object) -> str:
+    return type(offloader).__name__
+
+
+def _wrong_reference(value: object) -> str | None:
+    """Say why a value cannot be named in a prompt as a reference; None where it can."""
+    if not isinstance(value, str):
+        return f"{type(value).__name__} instead of a reference: return a str"
+    if not value.strip():
+        return "an empty reference"
+    if len(value) > _REFERENCE_CHARS:
+        return f"a reference of {len(value)} characters: at most {_REFERENCE_CHARS} fit in a prompt"
+    if not value.isprintable() or any(char in value for char in "<>\uff1c\uff1e"):
+        return f"{value[:80]!r}: a reference is one line without control characters, '<' and '>'"
+    return None
+
+
+def _wrong_block(value: object) -> str | None:
+    """Say why a value is no media block that points elsewhere; None where it is."""
+    kind = getattr(getattr(value, "source", None), "type", None)
+    return None if kind == "url" else f"{type(value).__name__} instead of a data block with a URL"

@@ -1,0 +1,169 @@
+"""The host's offloader protocol on any store: messages become records, tool results and media become blobs."""
+
+import asyncio
+import binascii
+import mimetypes
+import re
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ctxkit.offload.names import fsname
+from ctxkit.offload.store import Record, Store, record_key
+from ctxkit.port import Codec
+
+if TYPE_CHECKING:
+    from agentscope.message import DataBlock, Msg, ToolResultBlock
+
+    from ctxkit.port import Block, Piece
+
+_PIECE_CHARS: Final = 32_768
+"""Text is dumped, encoded and decoded in pieces of this size, with a pause between them for other tasks."""
+
+_EXTENSION: Final = re.compile(r"\.[a-z0-9]{1,10}")
+
+
+class Offloader(Protocol):
+    """What takes content that leaves a context; AgentScope's own protocol, to which an object conforms by its methods.
+
+    `offload_data_block` may be missing. What raises, hangs or returns no usable reference costs a warning, never data.
+    """
+
+    async def offload_context(self, session_id: str, msgs: "list[Msg]", **kwargs: Any) -> str:
+        """Store messages that leave the context and return a reference that the agent can read."""
+        ...
+
+    async def offload_tool_result(self, session_id: str, tool_result: "ToolResultBlock", **kwargs: Any) -> str:
+        """Store a whole tool result and return a reference that the agent can read."""
+        ...
+
+
+class StoreOffloader:
+    """AgentScope's three offload methods on a store. Storing the same again changes nothing and returns the same.
+
+    Media in base64 is stored once by the hash of its bytes, wherever it stands (message, tool result, hint), and a URL
+    takes its place in what is stored. What is passed in is never changed.
+
+    Args:
+        store: Where everything goes.
+        codec: Builds and writes the host's blocks and messages.
+        media_url: Makes the URL of a blob from its reference; by default a reference that is a URL stays as it is and
+            a path becomes a `file:` URL.
+    """
+
+    def __init__(self, store: Store, codec: Codec, *, media_url: Callable[[str], str] | None = None) -> None:
+        self.store = store
+        self._codec = codec
+        self._media_url = media_url or _url_of
+
+    async def offload_context(self, session_id: str, msgs: "Sequence[Msg]", **_: Any) -> str:
+        """Store messages at the end of the session's log and return its reference.
+
+        Raises:
+            StoreWriteError: They could not be stored.
+        """
+        records = []
+        pending = 0
+        for message in msgs:
+            body = self._codec.dump(await self._without_media(message))
+            records.append(Record(key=await _key(message.id, body), body=body))
+            pending += len(body)
+            if pending >= _PIECE_CHARS:
+                pending = 0
+                await asyncio.sleep(0)
+        return await self.store.append(session_id, records)
+
+    async def offload_tool_result(self, session_id: str, tool_result: "ToolResultBlock", **_: Any) -> str:
+        """Store the whole output of a tool as text and return its reference.
+
+        Texts stand as they are; media becomes `<data url='…' name='…' media_type='…'/>`, as in the host.
+
+        Raises:
+            StoreWriteError: It could not be stored.
+        """
+        data = bytearray()
+        pieces = [tool_result.output] if isinstance(tool_result.output, str) else tool_result.output
+        for piece in pieces:
+            text = piece if isinstance(piece, str) else await self._as_text(piece)
+            for at in range(0, len(text), _PIECE_CHARS):
+                data += text[at : at + _PIECE_CHARS].encode("utf-8", "backslashreplace")
+                await asyncio.sleep(0)
+        return await self.store.put(session_id, result_name(tool_result.id), bytes(data))
+
+    async def offload_data_block(self, block: "DataBlock", **_: Any) -> "DataBlock":
+        """Store media that is in base64 and return a copy of the block with a URL; other blocks come back as they are.
+
+        Raises:
+            StoreWriteError: It could not be stored.
+        """
+        if block.source.type != "base64":
+            return block
+        data, extension = await _decode(block.source.data), mimetypes.guess_extension(block.source.media_type) or ""
+        if data is None:  # it is no base64, but it is not lost
+            data, extension = block.source.data.encode("utf-8", "backslashreplace"), ".txt"
+        digest = await asyncio.to_thread(lambda: sha256(data).hexdigest())
+        name = f"{digest}{extension if _EXTENSION.fullmatch(extension) else '.bin'}"
+        return self._codec.with_url(block, self._media_url(await self.store.put(None, name, data)))
+
+    async def _as_text(self, piece: "Piece") -> str:
+        if piece.type == "text":
+            return piece.text
+        stored = await self.offload_data_block(piece)
+        url = stored.source.url if stored.source.type == "url" else ""
+        return f"<data url='{url}' name='{piece.name}' media_type='{piece.source.media_type}'/>"
+
+    async def _without_media(self, message: "Msg") -> "Msg":
+        content: list[Block] = []
+        changed = False
+        for block in message.content:
+            new = await self._stored(block)
+            changed = changed or new is not block
+            content.append(new)
+        return self._codec.with_content(message, content) if changed else message
+
+    async def _stored(self, block: "Block") -> "Block":
+        if block.type == "data":
+            return await self.offload_data_block(block)
+        if block.type == "tool_result" and not isinstance(block.output, str):
+            pieces = await self._stored_pieces(block.output)
+            return block if pieces is None else self._codec.with_output(block, pieces)
+        if block.type == "hint" and not isinstance(block.hint, str):
+            pieces = await self._stored_pieces(block.hint)
+            return block if pieces is None else self._codec.with_hint(block, pieces)
+        return block
+
+    async def _stored_pieces(self, pieces: "Sequence[Piece]") -> "list[Piece] | None":
+        new = [await self.offload_data_block(piece) if piece.type == "data" else piece for piece in pieces]
+        return new if any(one is not other for one, other in zip(new, pieces, strict=True)) else None
+
+
+def result_name(call_id: str) -> str:
+    """Return the name of the blob that holds the result of a call."""
+    return f"tool_result-{fsname(call_id)}.txt"
+
+
+async def _key(identifier: str, body: str) -> str:
+    if len(body) > _PIECE_CHARS:
+        return await asyncio.to_thread(record_key, identifier, body)
+    return record_key(identifier, body)
+
+
+async def _decode(text: str) -> bytes | None:
+    """Return what base64 text stands for, or None where it is not base64."""
+    data = bytearray()
+    try:
+        for at in range(0, len(text), _PIECE_CHARS):
+            data += binascii.a2b_base64(text[at : at + _PIECE_CHARS], strict_mode=True)
+            await asyncio.sleep(0)
+    except ValueError:
+        try:
+            # Line breaks and the like, which decoders pass over: then the pieces are not whole.
+            return binascii.a2b_base64(text)
+        except ValueError:
+            return None
+    return bytes(data)
+
+
+def _url_of(reference: str) -> str:
+    return reference if "://" in reference else PurePath(reference).as_uri()
