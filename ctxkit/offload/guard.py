@@ -120,7 +120,7 @@ class OffloadGuard:
         if call is None:
             return None, None if self._offloader is None else f"{_name(self._offloader)} has no {method}"
         if self._clock() < self._resting_until:
-            return None, f"{_name(self._offloader)} is not called for a while: it failed {self._failures} times in a row"
+            return None, f"{_name(self._offloader)} rests for a while: it failed {self._failures} times in a row"
         value, error = await self._try(call, *args, **kwargs)
         if error is None:
             wrong = _wrong_block(value) if method == "offload_data_block" else _wrong_reference(value)

@@ -13,6 +13,9 @@ _RESERVED: Final = frozenset(
 )
 """Device names of Windows, which no file there may have."""
 
+RESULT_PREFIX: Final = "tool_result-"
+"""How the name of a stored tool result begins, as in AgentScope."""
+
 _STUB_CHARS: Final = 32
 """Characters of an unsafe id that stay readable in its name."""
 
@@ -36,3 +39,8 @@ def fsname(identifier: str) -> str:
     stub = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_STUB_CHARS]
     digest = blake2b(identifier.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return f"{stub or 'id'}~{digest}"
+
+
+def result_name(call_id: str) -> str:
+    """Return the name of the blob that holds the result of a call."""
+    return f"{RESULT_PREFIX}{fsname(call_id)}.txt"

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ctxkit.offload.names import fsname
+from ctxkit.offload.names import result_name
 from ctxkit.offload.store import Record, Store, record_key
 from ctxkit.port import Codec
 
@@ -136,11 +136,6 @@ class StoreOffloader:
     async def _stored_pieces(self, pieces: "Sequence[Piece]") -> "list[Piece] | None":
         new = [await self.offload_data_block(piece) if piece.type == "data" else piece for piece in pieces]
         return new if any(one is not other for one, other in zip(new, pieces, strict=True)) else None
-
-
-def result_name(call_id: str) -> str:
-    """Return the name of the blob that holds the result of a call."""
-    return f"tool_result-{fsname(call_id)}.txt"
 
 
 async def _key(identifier: str, body: str) -> str:
