@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -9,11 +10,16 @@ from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster
+from hypothesis import settings
 
 import ctxkit
 
 OURS = str(Path(ctxkit.__file__).parent)
 HOST = "/site-packages/agentscope/"
+
+# A shared machine may take its time with one example; CI looks at the same examples each time.
+settings.register_profile("ctxkit", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("ctxkit")
 
 
 def pytest_report_header() -> str:
