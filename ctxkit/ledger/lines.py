@@ -20,7 +20,7 @@ _ERROR_LINE: Final = re.compile(
     re.VERBOSE,
 )
 _EXIT_CODE: Final = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|return ?code)[\"'>:= ]{1,4}\(?(-?\d{1,6})", re.I
+    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|return ?code)[\"'>:= ]{1,4}\(?(-?\d{1,6})", re.IGNORECASE
 )
 _SENTENCE: Final = re.compile(r"[^\n.!?;。！？；]+(?:[.!?;](?!\s)[^\n.!?;。！？；]*)*[.!?;。！？；]?")
 _DEMAND: Final = re.compile(

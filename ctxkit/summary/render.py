@@ -1,0 +1,153 @@
+"""The summary layer as texts for the model: what never changes first, what changes at every compression last."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ctxkit.config import SummaryConfig
+from ctxkit.ledger import Count, count_fitting, identifiers_of, render_ledger
+from ctxkit.summary.state import ROLL_UP, Stub, SummaryState, rolled_up
+
+STUBS_TITLE: Final = "# Parts of this conversation that left the context"
+REQUESTS_TITLE: Final = "# What the user said in those parts (verbatim, oldest first)"
+CONSTRAINTS_TITLE: Final = "# What the user demands (verbatim)"
+
+_STUBS_SHARE: Final = 0.12
+_ONE_REQUEST_SHARE: Final = 0.5
+"""The newest and the first request take at most this share of the users' room each."""
+
+_CONSTRAINTS_SHARE: Final = 0.4
+_STATE_LEAST_SHARE: Final = 0.15
+_TRIES: Final = 8
+
+
+async def render(
+    state: SummaryState,
+    *,
+    template: str,
+    budget_tokens: int,
+    config: SummaryConfig,
+    count: Count,
+    exclude: Iterable[str] = (),
+) -> list[str]:
+    """Return the texts of the summary layer, at most `budget_tokens` tokens together.
+
+    Stubs come first and are only ever appended to (until they are rolled up), so that a prompt cache keeps them; then
+    what users said and demand, the ledger, and the fields in the template. The same state always gives the same texts.
+
+    Args:
+        state: What to show.
+        template: Takes the fields by name, as the host's `summary_template`.
+        budget_tokens: Most tokens of all texts together.
+        config: The shares of users' words and ledger.
+        count: Returns the tokens of a text.
+        exclude: Identifiers that need no place in the ledger, for example those of the messages that stay.
+    """
+    stubs = await _stubs_text(state.stubs, int(budget_tokens * _STUBS_SHARE), count)
+    users = await _users_text(state, int(budget_tokens * config.user_share_ratio), count)
+    room = budget_tokens - await count(stubs) - await count(users)
+    ledger_room = int(budget_tokens * config.ledger_share_ratio)
+    least = int(budget_tokens * _STATE_LEAST_SHARE)
+    fields = await _fields_text(state, template, max(room - ledger_room // 2, min(room, least)), count)
+    room -= await count(fields)
+    elsewhere = {*exclude, *identifiers_of(users, len(users)), *identifiers_of(fields, len(fields))}
+    ledger = await render_ledger(state.ledger, min(ledger_room, room), count, exclude=elsewhere)
+    return [text for text in (stubs, users, ledger, fields) if text]
+
+
+async def _stubs_text(stubs: tuple[Stub, ...], limit_tokens: int, count: Count) -> str:
+    """Return one line a stub; over the limit, the oldest are rolled up in steps, so that the text changes rarely."""
+    for merged in (0, *range(ROLL_UP, len(stubs), ROLL_UP), len(stubs)):
+        text = "\n".join([STUBS_TITLE, *(f"- {stub.text}" for stub in rolled_up(stubs, merged))])
+        if stubs and await count(text) <= limit_tokens:
+            return text
+    return ""
+
+
+async def _users_text(state: SummaryState, limit_tokens: int, count: Count) -> str:
+    """Return requests and constraints: the newest and the first request, then constraints, then other new requests."""
+    room = limit_tokens - await count(f"{REQUESTS_TITLE}\n\n{CONSTRAINTS_TITLE}\n")
+    last = len(state.users) - 1
+    shown: dict[int, str] = {}
+
+    async def show(index: int, limit: int) -> int:
+        """Take a request, shortened to the limit where it is longer, and return what it costs; 0 where it does not fit."""
+        request = state.users[index]
+        text = await shortened(f"- {request.text}", limit, count, reference=request.reference)
+        if text:
+            shown[index] = text
+        return await count(text + "\n") if text else 0
+
+    for index in dict.fromkeys((last, 0) if state.users else ()):
+        room -= await show(index, int(min(room, limit_tokens * _ONE_REQUEST_SHARE)))
+    said = "\n".join(shown.values())
+    constraints = [f"- {text}" for text in reversed(state.ledger.constraints) if text not in said]
+    fits = await count_fitting(constraints, int(min(room, limit_tokens * _CONSTRAINTS_SHARE)), count)
+    demands = "\n".join(reversed(constraints[:fits]))
+    room -= await count(demands + "\n")
+    for index in range(last - 1, 0, -1):
+        cost = await count(f"- {state.users[index].text}\n")
+        if cost > room:
+            break
+        room -= await show(index, room)
+    requests = "\n".join(text for _, text in sorted(shown.items()))
+    parts = [f"{REQUESTS_TITLE}\n{requests}" if requests else "", f"{CONSTRAINTS_TITLE}\n{demands}" if demands else ""]
+    text = "\n\n".join(part for part in parts if part)
+    return text if await count(text) <= limit_tokens else ""
+
+
+async def _fields_text(state: SummaryState, template: str, limit_tokens: int, count: Count) -> str:
+    """Return the fields in their template; over the limit, long fields are shortened until they fit."""
+    if not state.fields:
+        return ""
+    limit_chars = max(len(str(value)) for value in state.fields.values())
+    for _ in range(_TRIES):
+        text = "\n".join([*state.notes, _formatted(template, state.fields, limit_chars)])
+        tokens = await count(text)
+        if tokens <= limit_tokens:
+            return text
+        limit_chars = int(limit_chars * max(0.1, min(0.9, 0.95 * limit_tokens / tokens)))
+    return ""
+
+
+def _formatted(template: str, fields: Mapping[str, Any], limit_chars: int) -> str:
+    values = {
+        name: value[:limit_chars].rstrip() + " [...]" if isinstance(value, str) and len(value) > limit_chars else value
+        for name, value in fields.items()
+    }
+    try:
+        return template.format(**values)
+    except (KeyError, IndexError, ValueError, AttributeError):
+        # The config checks its template against its schema; fields that came from elsewhere are shown all the same.
+        return "\n\n".join(f"# {name}\n{value}" for name, value in values.items())
+
+
+async def shortened(text: str, limit_tokens: int, count: Count, *, reference: str | None = None) -> str:
+    """Return a text of at most `limit_tokens` tokens: whole, or head and tail with what is left out named between.
+
+    Args:
+        text: The text.
+        limit_tokens: Most tokens of what is returned.
+        count: Returns the tokens of a text.
+        reference: Where the whole text is stored, named in the gap.
+
+    Returns:
+        An empty text where not even a little of it fits.
+    """
+    if limit_tokens <= 0:
+        return ""
+    tokens = await count(text)
+    if tokens <= limit_tokens:
+        return text
+    keep = int(len(text) * limit_tokens / tokens)
+    where = f", all of it is stored in {reference!r}" if reference else ""
+    for _ in range(_TRIES):
+        head = keep * 3 // 4
+        tail = keep - head
+        if head < 1:
+            return ""
+        short = f"{text[:head]}\n[... {len(text) - keep} characters left out{where} ...]\n{text[len(text) - tail :]}"
+        tokens = await count(short)
+        if tokens <= limit_tokens:
+            return short
+        keep = int(keep * max(0.1, min(0.9, 0.95 * limit_tokens / tokens)))
+    return ""

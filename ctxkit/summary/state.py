@@ -1,0 +1,259 @@
+"""What the summary layer is made of, as a value that is saved with the agent: small plain JSON."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxkit.ledger import Ledger, without_markers
+
+if TYPE_CHECKING:
+    from agentscope.message import Msg
+
+VERSION: Final = 1
+JSON_BYTES: Final = 48_000
+"""Default bound of the JSON: an agent's whole state of ctxkit stays under 64 kB, for it is saved every turn."""
+
+_USERS_BYTES: Final = 10_000
+_STUBS_BYTES: Final = 5_000
+_FIELDS_BYTES: Final = 24_000
+_LEDGER_LEAST_BYTES: Final = 6_000
+_REQUEST_CHARS: Final = 4_000
+"""A longer request keeps its head and its tail here; the whole of it is stored with the messages."""
+
+ROLL_UP: Final = 8
+"""Stubs are merged eight at a time, so that the text before the newest ones changes at every eighth compression only."""
+
+_TOOLS_NAMED: Final = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserRequest:
+    """What a user said in a message that was compressed, verbatim."""
+
+    id: str
+    """Id of the message."""
+    text: str
+    reference: str | None = None
+    """Where the message is stored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stub:
+    """The lasting mark of one compression, or of several merged ones; its text never changes."""
+
+    first: int
+    """1-based number of the first compression that it stands for."""
+    last: int
+    messages: int
+    tokens: int
+    references: tuple[str, ...] = ()
+    """Where the messages are stored; empty where they are not."""
+    since: str = ""
+    """When the first of the messages was made, as the message says it."""
+    tools: str = ""
+    """The tools that were called, most called first."""
+
+    @property
+    def text(self) -> str:
+        """One line: what left the context, how much, and where it is."""
+        name = f"Part {self.first}" if self.first == self.last else f"Parts {self.first} to {self.last}"
+        what = f"{name}: {self.messages} messages, {self.tokens} tokens"
+        details = "; ".join(part for part in (self.since and f"from {self.since}", self.tools) if part)
+        where = (
+            f"stored in {', '.join(map(repr, self.references))}; search_context finds, read_context reads what it says"
+            if self.references
+            else "dropped, and stored nowhere"
+        )
+        return f"{what} ({details}), {where}." if details else f"{what}, {where}."
+
+    def merged(self, later: "Stub") -> "Stub":
+        """Return one stub for this one and those up to a later one."""
+        return Stub(
+            first=self.first,
+            last=later.last,
+            messages=self.messages + later.messages,
+            tokens=self.tokens + later.tokens,
+            references=tuple(dict.fromkeys([*self.references, *later.references])),
+            since=self.since,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryState:
+    """Everything that the summary layer shows; a value, each change makes a new one."""
+
+    stubs: tuple[Stub, ...] = ()
+    """Oldest first, one a compression until they are rolled up."""
+    users: tuple[UserRequest, ...] = ()
+    """Oldest first."""
+    ledger: Ledger = field(default_factory=Ledger)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """The summary's fields, as its schema has them; empty before the first compression."""
+    notes: tuple[str, ...] = ()
+    """What else the model must know, for example that the summary was made without a model."""
+
+    async def absorb(self, messages: "Sequence[Msg]", *, tokens: int, reference: str | None) -> "SummaryState":
+        """Return the state after a compression of these messages: one stub more, their requests and facts added.
+
+        Args:
+            messages: What leaves the context, oldest first.
+            tokens: How much it was.
+            reference: Where it is stored; `None` where it is not.
+        """
+        number = self.stubs[-1].last + 1 if self.stubs else 1
+        stub = Stub(
+            first=number,
+            last=number,
+            messages=len(messages),
+            tokens=tokens,
+            references=(reference,) if reference else (),
+            since=str(getattr(messages[0], "created_at", "") or "")[:16] if messages else "",
+            tools=_tools_of(messages),
+        )
+        new = tuple(requests_of(messages, reference=reference))
+        known = {request.id for request in new}
+        return replace(
+            self,
+            stubs=(*self.stubs, stub),
+            users=(*(request for request in self.users if request.id not in known), *new),
+            ledger=await self.ledger.read(messages),
+        )
+
+    def to_json(self, limit_bytes: int = JSON_BYTES) -> dict[str, Any]:
+        """Return plain JSON of at most about `limit_bytes` in UTF-8.
+
+        What is over goes by rank: oldest requests between the first and the newest, identifiers unlikely to be needed,
+        stubs by merging. The fields go last; where not even they fit, each is shortened.
+        """
+        scale = min(1.0, limit_bytes / JSON_BYTES)
+        fields = _bounded_fields(self.fields, int(_FIELDS_BYTES * scale))
+        users = [dict(vars(request)) for request in _bounded_users(self.users, int(_USERS_BYTES * scale))]
+        stubs = self.stubs
+        while len(stubs) > ROLL_UP and _json_bytes([_stub_json(stub) for stub in stubs]) > _STUBS_BYTES * scale:
+            stubs = rolled_up(stubs, ROLL_UP)
+        head = {
+            "version": VERSION,
+            "stubs": [_stub_json(stub) for stub in stubs],
+            "users": users,
+            "fields": fields,
+            "notes": [note[:400] for note in self.notes[-4:]],
+        }
+        room = max(int(_LEDGER_LEAST_BYTES * scale), limit_bytes - _json_bytes(head))
+        return {**head, "ledger": self.ledger.to_json(min(room, int(28_000 * scale)))}
+
+    @classmethod
+    def from_json(cls, data: object) -> "SummaryState":
+        """Return the state that `to_json` wrote; what cannot be read is left out, never refused."""
+        if not isinstance(data, Mapping) or data.get("version") != VERSION:
+            return cls()
+        fields = data.get("fields")
+        return cls(
+            stubs=tuple(stub for item in _list_of(data.get("stubs")) if (stub := _stub_of(item)) is not None),
+            users=tuple(user for item in _list_of(data.get("users")) if (user := _request_of(item)) is not None),
+            ledger=Ledger.from_json(data.get("ledger")),
+            fields=dict(fields) if isinstance(fields, Mapping) else {},
+            notes=tuple(note for note in _list_of(data.get("notes")) if isinstance(note, str)),
+        )
+
+
+def requests_of(messages: "Sequence[Msg]", *, reference: str | None = None) -> Iterator[UserRequest]:
+    """Yield what users said in these messages, verbatim but for reminders that the host put in; empty ones are left out."""
+    for message in messages:
+        if message.role == "user":
+            text = without_markers("\n".join(block.text for block in message.content if block.type == "text")).strip()
+            if text:
+                yield UserRequest(
+                    id=message.id, text=_head_and_tail(text, _REQUEST_CHARS, reference), reference=reference
+                )
+
+
+def rolled_up(stubs: tuple[Stub, ...], number: int) -> tuple[Stub, ...]:
+    """Return the stubs with the first so many of them merged into one."""
+    if number < 2 or len(stubs) < 2:  # noqa: PLR2004 - it takes two to merge
+        return stubs
+    merged = stubs[0]
+    for stub in stubs[1:number]:
+        merged = merged.merged(stub)
+    return (merged, *stubs[number:])
+
+
+def _tools_of(messages: "Sequence[Msg]") -> str:
+    calls = Counter(block.name for message in messages for block in message.content if block.type == "tool_call")
+    named = [f"{name} {times}x" for name, times in sorted(calls.items(), key=lambda item: (-item[1], item[0]))]
+    return (
+        "calls: " + ", ".join(named[:_TOOLS_NAMED]) + (" and others" if len(named) > _TOOLS_NAMED else "")
+        if named
+        else ""
+    )
+
+
+def _head_and_tail(text: str, limit_chars: int, reference: str | None) -> str:
+    if len(text) <= limit_chars:
+        return text
+    tail = limit_chars // 4
+    where = f"; all of it is stored in {reference!r}" if reference else ""
+    return (
+        f"{text[: limit_chars - tail]}\n[... {len(text) - limit_chars} characters left out{where} ...]\n{text[-tail:]}"
+    )
+
+
+def _bounded_users(users: tuple[UserRequest, ...], limit_bytes: int) -> list[UserRequest]:
+    """Return the first request and as many of the newest as fit."""
+    kept: list[UserRequest] = []
+    room = limit_bytes
+    for request in [*users[:1], *users[:0:-1]]:
+        size = _json_bytes(vars(request))
+        if size > room and kept:
+            break
+        if size > room:
+            request = replace(request, text=_head_and_tail(request.text, max(room // 4, 80), request.reference))  # noqa: PLW2901 - the same request, shorter
+            size = _json_bytes(vars(request))
+        room -= size
+        kept.append(request)
+    return [*kept[:1], *kept[:0:-1]]
+
+
+def _bounded_fields(fields: Mapping[str, Any], limit_bytes: int) -> dict[str, Any]:
+    if _json_bytes(fields) <= limit_bytes:
+        return dict(fields)
+    share = max(limit_bytes // max(len(fields), 1) // 4, 20)
+    return {name: value[:share] if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _stub_of(item: object) -> Stub | None:
+    match item:
+        case {
+            "first": int(first),
+            "last": int(last),
+            "messages": int(messages),
+            "tokens": int(tokens),
+            "references": list(references),
+            "since": str(since),
+            "tools": str(tools),
+        }:
+            named = tuple(reference for reference in references if isinstance(reference, str))
+            return Stub(
+                first=first, last=last, messages=messages, tokens=tokens, references=named, since=since, tools=tools
+            )
+    return None
+
+
+def _request_of(item: object) -> UserRequest | None:
+    match item:
+        case {"id": str(request_id), "text": str(text), "reference": str() | None as reference}:
+            return UserRequest(id=request_id, text=text, reference=reference)
+    return None
+
+
+def _stub_json(stub: Stub) -> dict[str, Any]:
+    return {**vars(stub), "references": list(stub.references)}
+
+
+def _json_bytes(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _list_of(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
