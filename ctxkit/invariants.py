@@ -35,14 +35,11 @@ def broken_rules(before: View, after: View, *, tokens_before: float, tokens_afte
 
 def pairs_whole(before: View, after: View) -> list[str]:
     """A call and its result stay together or leave together."""
-    had = Counter(exchange.call_id for exchange in before.exchanges if exchange.result)
-    has = Counter(exchange.call_id for exchange in after.exchanges if exchange.result)
-    calls = Counter(exchange.call_id for exchange in after.exchanges)
-    open_before = Counter(exchange.call_id for exchange in before.unfinished)
+    had, has = (Counter(exchange.call_id for exchange in view.exchanges if exchange.result) for view in (before, after))
+    calls_before, calls = (Counter(exchange.call_id for exchange in view.exchanges) for view in (before, after))
     results_before, results = (Counter(b.id for _, b in v.blocks() if b.type == "tool_result") for v in (before, after))
-    orphans_before = results_before - had
-    problems = [f"call {i!r} lost its result" for i in (calls - has - open_before)]
-    problems += [f"result {i!r} lost its call" for i in (results - has - orphans_before)]
+    problems = [f"call {i!r} lost its result" for i in (calls - has) - (calls_before - had)]
+    problems += [f"result {i!r} lost its call" for i in (results - has) - (results_before - had)]
     return problems
 
 
@@ -54,32 +51,38 @@ def unfinished_kept(before: View, after: View) -> list[str]:
 
 def latest_request_kept(before: View, after: View) -> list[str]:
     """The newest user request stays verbatim, or shortened where it was marked as too large for its budget."""
-    kept = {message.id: message for message in after.messages if message.role == "user"}
+    kept: dict[str, list[Msg]] = {}
+    for message in after.messages:
+        if message.role == "user":
+            kept.setdefault(message.id, []).append(message)
     problems = []
     for index in before.latest_request:
         message = before.messages[index]
-        there = kept.get(message.id)
-        if there is None:
+        there = kept.get(message.id, ())
+        if not there:
             problems.append(f"the newest user request {message.id!r} is gone")
-        elif not _is_marked(there) and _texts(there.content) != _texts(message.content):
+        elif not any(_is_marked(one) or _texts(one.content) == _texts(message.content) for one in there):
             problems.append(f"the newest user request {message.id!r} was changed")
     return problems
 
 
 def thinking_kept(before: View, after: View) -> list[str]:
-    """A kept call keeps the thinking that precedes it in its reasoning step."""
+    """A kept call keeps the thinking that precedes it in its reasoning step.
+
+    Hosts of local models number calls anew in each reply; of calls that share an id, the oldest are taken to have left.
+    """
     kept = {block.id for _, block in after.blocks() if block.type == "thinking"}
-    calls = {exchange.call_id for exchange in after.exchanges}
+    left = Counter(e.call_id for e in before.exchanges) - Counter(e.call_id for e in after.exchanges)
     problems = []
     for content in before.contents:
         thinking: list[str] = []
         for block in content:
             if block.type == "thinking":
                 thinking.append(block.id)
-            elif block.type == "tool_call" and block.id in calls:
-                missing = [i for i in thinking if i not in kept]
-                if missing and _only_in(before, block.id):
-                    problems.append(f"call {block.id!r} lost its thinking")
+            elif block.type == "tool_call" and left[block.id] > 0:
+                left[block.id] -= 1
+            elif block.type == "tool_call" and not kept.issuperset(thinking):
+                problems.append(f"call {block.id!r} lost its thinking")
             elif block.type in {"tool_result", "hint"}:
                 thinking = []
     return problems
@@ -97,11 +100,6 @@ def strictly_smaller(tokens_before: float, tokens_after: float) -> list[str]:
     if tokens_after < tokens_before:
         return []
     return [f"the request would not shrink: {tokens_before:.0f} tokens before, {tokens_after:.0f} after"]
-
-
-def _only_in(view: View, call_id: str) -> bool:
-    """Whether an id is used by one exchange only; hosts of local models number calls anew in each reply."""
-    return sum(exchange.call_id == call_id for exchange in view.exchanges) == 1
 
 
 def _is_marked(message: Msg) -> bool:

@@ -77,6 +77,11 @@ class Draft:
     """What went wrong on the way, one line each."""
 
 
+def new_id() -> str:
+    """Return an id that no other plan has."""
+    return uuid4().hex
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """A list of edits that belong together."""
@@ -87,12 +92,7 @@ class Plan:
     """Estimated tokens of the whole request before the edits."""
     tokens_after: int
     """Estimated tokens of the whole request after the edits."""
-    id: str = field(default_factory=lambda: Plan.new_id())
-
-    @staticmethod
-    def new_id() -> str:
-        """Return an id that no other plan has."""
-        return uuid4().hex
+    id: str = field(default_factory=new_id)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""

@@ -27,5 +27,5 @@ STORE_FAILED: Final = "ctxkit.store.failed"
 OVERFLOW: Final = "ctxkit.request.overflow"
 """A request did not fit: `limit_tokens`, `needed_tokens`, `attempt`, `tokens_after`."""
 
-STAGES: Final = ("plan", "summary", "store", "swap")
+STAGES: Final = ("plan", "store", "summary", "swap")
 """The stages of a compression, in order."""

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from ctxkit.port import Block
 
+REQUEST_MESSAGES = 16
+"""Most messages that make up the newest user request. A person asks in a handful of messages; a longer run is a chat that
+the agent listened to, and were all of it a request, nothing of it could ever leave."""
+
 
 class Place(NamedTuple):
     """A block's place, or the place of a cut before it."""
@@ -34,7 +38,7 @@ class Exchange:
     tool: str
     call: Place
     result: Place | None
-    """`None` while the call is unfinished."""
+    """`None` where the call has no result, or none yet."""
 
 
 class View:
@@ -81,8 +85,27 @@ class View:
 
     @cached_property
     def unfinished(self) -> tuple[Exchange, ...]:
-        """The calls that have no result yet."""
-        return tuple(exchange for exchange in self.exchanges if exchange.result is None)
+        """The calls whose result is still to come.
+
+        The host gives results to calls of its last message and of the running reply only. Calls without a result that
+        stand elsewhere, as a crash or another program leaves them, never get one and are not among these: nothing is
+        gained by keeping them, and a context with one at its start could not be cut at all.
+        """
+        last = len(self.messages) - 1
+        return tuple(
+            exchange
+            for exchange in self.exchanges
+            if exchange.result is None
+            and (exchange.call.message == last or self.messages[exchange.call.message].id == self.reply_id)
+        )
+
+    def is_unfinished(self, place: Place) -> bool:
+        """Whether the block at a place is a call whose result is still to come."""
+        return place in self._unfinished_places
+
+    @cached_property
+    def _unfinished_places(self) -> frozenset[Place]:
+        return frozenset(exchange.call for exchange in self.unfinished)
 
     @cached_property
     def cuts(self) -> tuple[Place, ...]:
@@ -91,8 +114,8 @@ class View:
         A cut is legal where no exchange spans it, no unfinished call lies before it, and a reasoning step begins: at a
         message's start, or inside an assistant's message behind a result or a hint. So thinking stays with its calls.
         """
-        ends = {exchange.call: exchange.result for exchange in self.exchanges}
-        closing: set[Place] = set()
+        results = {exchange.call: exchange.result for exchange in self.exchanges if exchange.result is not None}
+        closing = frozenset(results.values())
         cuts: list[Place] = []
         previous = ""
         open_calls = 0
@@ -101,11 +124,8 @@ class View:
             begins = place.block == 0 or (previous in {"tool_result", "hint"} and kind != "tool_result")
             if begins and open_calls == 0:
                 cuts.append(place)
-            if kind == "tool_call":
+            if place in results or self.is_unfinished(place):
                 open_calls += 1
-                result = ends[place]
-                if result is not None:
-                    closing.add(result)
             elif place in closing:
                 open_calls -= 1
             previous = kind
@@ -113,12 +133,15 @@ class View:
 
     @cached_property
     def latest_request(self) -> tuple[int, ...]:
-        """Indices of the messages of the newest user request: the last run of user messages, oldest first."""
+        """Indices of the messages of the newest user request, oldest first.
+
+        It is the last run of user messages, at most its newest `REQUEST_MESSAGES`.
+        """
         last = next((i for i in range(len(self.messages) - 1, -1, -1) if self.messages[i].role == "user"), None)
         if last is None:
             return ()
         first = last
-        while first > 0 and self.messages[first - 1].role == "user":
+        while first > max(0, last + 1 - REQUEST_MESSAGES) and self.messages[first - 1].role == "user":
             first -= 1
         return tuple(range(first, last + 1))
 

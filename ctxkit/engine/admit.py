@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctxkit.results import defuse_pieces
+from ctxkit.results import defuse_in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ async def admit_result(
     window = engine.gauge.window(engine.port.model)
     limit = settings.result_limit(tool, window)
     verbatim = tool in settings.results.verbatim_tools
-    clean = await defuse_pieces(pieces, codec=engine.codec, verbatim=verbatim)
+    clean = await _harmless(engine, pieces, verbatim=verbatim)
     tokens = await engine.gauge.pieces_tokens(clean, model_key=engine.port.model.key)
     host_limit = settings.tool_result_limit
     is_exempt = tool in settings.results.exclude_tools
@@ -85,3 +85,12 @@ async def admit_result(
         reference=stored.reference,
         problem=stored.error,
     )
+
+
+async def _harmless(engine: Engine, pieces: Sequence[Piece], *, verbatim: bool) -> list[Piece]:
+    """Return pieces in which nothing can be taken for ctxkit's or the host's own markers."""
+    harmless: list[Piece] = []
+    for piece in pieces:
+        text = await defuse_in_pieces(piece.text, verbatim=verbatim) if piece.type == "text" else ""
+        harmless.append(engine.codec.text(text) if piece.type == "text" and text != piece.text else piece)
+    return harmless

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from ctxkit.port import Block, Codec
     from ctxkit.view import View
 
-def apply_edits(
-    view: View, edits: Sequence[Edit], replacements: Mapping[Place, Block], codec: Codec
-) -> list[Msg]:
+
+def apply_edits(view: View, edits: Sequence[Edit], replacements: Mapping[Place, Block], codec: Codec) -> list[Msg]:
     """Return the messages that a view's context would have after edits.
 
     Args:
@@ -56,5 +55,7 @@ def taken_away(view: View, edits: Sequence[Edit], codec: Codec) -> list[Msg]:
             message = view.messages[edit.message]
             whole = (edit.start, edit.stop) == (0, len(view.contents[edit.message]))
             part = view.contents[edit.message][edit.start : edit.stop]
-            messages.append(message if whole and len(message.content) == len(part) else codec.with_content(message, part))
+            messages.append(
+                message if whole and len(message.content) == len(part) else codec.with_content(message, part)
+            )
     return messages

@@ -38,7 +38,9 @@ class Arrivals:
 
     def new(self, context: Sequence[Msg]) -> Iterator[tuple[Place, Block]]:
         """Yield the blocks that have not been looked at, in order."""
-        first, skip = (0, 0) if self.is_all_new(context) or not self._messages else (self._messages - 1, self._tail_blocks)
+        first, skip = (
+            (0, 0) if self.is_all_new(context) or not self._messages else (self._messages - 1, self._tail_blocks)
+        )
         for index in range(first, len(context)):
             content = context[index].content
             for number in range(skip if index == first else 0, len(content)):

@@ -12,7 +12,7 @@ from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.unfit import unfit_error
 from ctxkit.errors import StoreWriteError, SummaryError
 from ctxkit.invariants import broken_rules
-from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
+from ctxkit.plan import Draft, Edit, EditKind, Reason, Receipt, new_id
 from ctxkit.port import Swap
 from ctxkit.strategies.ladder import freed_tokens, leaving, plan_ladder, shorten_more
 from ctxkit.view import View
@@ -55,7 +55,7 @@ class Compression:
     emit: EmitEvent
     focus: str | None = None
     force: bool = False
-    plan_id: str = field(default_factory=lambda: Plan.new_id())
+    plan_id: str = field(default_factory=new_id)
     problems: list[str] = field(default_factory=list)
 
     async def run(self) -> Receipt:
@@ -118,9 +118,11 @@ class Compression:
         layer: Layer | None = None
         reference: str | None = None
         if leaves:
+            # Stored before the summary is asked for: a store that is down costs no model call.
+            reference = await self._store(leaves, is_tight=is_tight)
+            await self._tell(telemetry.PROGRESS, stage="store", reference=reference)
             draft = await self._draft(reading, situation, leaves)
             await self._tell(telemetry.PROGRESS, stage="summary", summary=draft.origin)
-            reference = await self._store(leaves, is_tight=is_tight)
             layer = await engine.layers.next(
                 leaves,
                 draft,
@@ -128,13 +130,15 @@ class Compression:
                 lost=self.problems[-1] if reference is None and self.problems else None,
                 tokens=sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS),
                 budget_tokens=int(self._layer_budget(situation)),
+                keeps=apply_edits(view, edits, {}, engine.codec),
                 settings=self.settings,
                 model_key=reading.model_key,
             )
-        edits = await self._fitted(situation, edits, layer, goal=trigger * HYSTERESIS_RATIO, model_key=reading.model_key)
+        edits = await self._fitted(
+            situation, edits, layer, goal=trigger * HYSTERESIS_RATIO, model_key=reading.model_key
+        )
         shortened = await engine.shortener(self.settings, reading.model_key, lossy=is_tight).carry_out(view, edits)
         self.problems.extend(shortened.problems)
-        await self._tell(telemetry.PROGRESS, stage="store", reference=reference)
         return await self._commit(
             reading, situation, shortened, layer, draft=draft, reference=reference, trigger=trigger, started=started
         )
@@ -171,7 +175,7 @@ class Compression:
         """Return the edits with as much more shortening as the summary layer makes necessary."""
         if layer is None:
             return edits
-        before = await self.engine.gauge.layer_tokens(self.engine.port.summary, model_key=model_key)
+        before = await self.engine.gauge.pieces_tokens(self.engine.port.summary, model_key=model_key)
         over = situation.request_tokens - freed_tokens(situation, edits) + layer.tokens - before - goal
         return shorten_more(situation, edits, free_tokens=over) if over > 0 else edits
 

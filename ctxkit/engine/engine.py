@@ -16,6 +16,7 @@ from ctxkit.engine.layer import Layers
 from ctxkit.engine.request import RequestFitter
 from ctxkit.engine.shorten import ShortenEdits
 from ctxkit.ledger import scan_block
+from ctxkit.offload import Recall
 from ctxkit.strategies.images import images_of
 from ctxkit.tokens import Meter, Ruler
 from ctxkit.view import View
@@ -78,6 +79,8 @@ class Engine:
         meter = Meter(counter)
         meter.load(port.slot.get("meter"))
         self.gauge = Gauge(meter)
+        self.recall = None if guard.store is None else Recall(guard.store)
+        """Reads back what was stored; None where nothing can be."""
         self.layers = Layers(self)
         self.drafts = Drafts(self)
         self.receipts: deque[Receipt] = deque(maxlen=64)
@@ -123,10 +126,12 @@ class Engine:
             self._images = 0
         window = reading.context_size
         smallest = min(settings.paste_limit(window), settings.result_limit("", window))
-        for _, block in self._arrivals.new(context):
-            await scan_block(block)  # remembers what the ledger will want, so that a compression need not read it all
-            weight = await self.gauge.meter.blocks.weigh_block(block, model_key=reading.model_key)
-            self._oversized = self._oversized or self.gauge.tokens(weight) > smallest
+        for place, block in self._arrivals.new(context):
+            await scan_block(
+                block, role=context[place.message].role
+            )  # remembers what the ledger will want, so that a compression need not read it all
+            tokens = await self.gauge.block_tokens(block, model_key=reading.model_key)
+            self._oversized = self._oversized or tokens > smallest
             self._images += sum(1 for _ in images_of(block))
         self._arrivals.looked(context)
 
@@ -181,6 +186,7 @@ class Engine:
             settings=settings,
             session_id=self.port.session_id,
             media_tokens=lambda block: self.gauge.media_tokens(block, model_key=model_key),
+            prior_ratio=lambda block: self.gauge.prior_ratio(block, model_key=model_key),
             lossy=lossy,
         )
 

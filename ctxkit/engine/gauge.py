@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctxkit.strategies import Situation
-from ctxkit.tokens import Weight, serve_loop
+from ctxkit.tokens import Weight, media_tokens, serve_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentscope.message import DataBlock, Msg
 
     from ctxkit.config import Settings
-    from ctxkit.port import AgentPort, ModelPort, Piece, Request
+    from ctxkit.port import AgentPort, Block, ModelPort, Piece, Request
     from ctxkit.tokens import Meter
     from ctxkit.view import View
 
@@ -59,46 +59,62 @@ class Gauge:
         """Return what messages weigh; what has been weighed before costs a look-up."""
         weights = []
         for message in messages:
-            weights.append(await self.meter.blocks.weigh_message(message, model_key=model_key))
+            weights.append(await self.meter.scale.weigh_message(message, model_key=model_key))
             await serve_loop()
         return Weight.sum(weights)
 
-    def tokens(self, weight: Weight) -> float:
-        """Return the calibrated tokens of a part of a request."""
-        return self.meter.calibration.scale(weight)
+    async def weigh_layer(self, layer: Sequence[Piece] | str, *, model_key: str) -> Weight:
+        """Return what a summary layer weighs."""
+        if isinstance(layer, str):
+            return await self.meter.scale.weigh_text(layer)
+        return await self.meter.scale.weigh_blocks(layer, model_key=model_key)
+
+    async def pieces_tokens(self, pieces: Sequence[Piece] | str, *, model_key: str) -> float:
+        """Return the calibrated tokens of a result's pieces or of a summary layer."""
+        return self.meter.calibrated(await self.weigh_layer(pieces, model_key=model_key), model_key=model_key)
+
+    async def block_tokens(self, block: Block, *, model_key: str) -> float:
+        """Return the calibrated tokens of one block."""
+        return self.meter.calibrated(
+            await self.meter.scale.weigh_block(block, model_key=model_key), model_key=model_key
+        )
+
+    async def prior_ratio(self, block: Block, *, model_key: str) -> float:
+        """Return the tokens that the prior counts in a block, for each token of the model's own tokenizer."""
+        weight = await self.meter.scale.weigh_block(block, model_key=model_key)
+        calibrated = self.meter.calibrated(weight, model_key=model_key)
+        return weight.total / calibrated if calibrated > 0 else 1.0
 
     async def table(self, view: View, *, model_key: str) -> list[list[float]]:
         """Return the calibrated tokens of each block of a view; a message's framing counts with its first block."""
         rows = []
-        scale, calibrated = self.meter.blocks, self.meter.calibration.scale
+        scale = self.meter.scale
         for message, content in zip(view.messages, view.contents, strict=True):
-            row = [calibrated(await scale.weigh_block(block, model_key=model_key)) for block in content]
+            row = [await self.block_tokens(block, model_key=model_key) for block in content]
             if row:
-                row[0] += calibrated(scale.weigh_framing(message))
+                row[0] += self.meter.calibrated(await scale.weigh_message_frame(message), model_key=model_key)
             rows.append(row)
             await serve_loop()
         return rows
 
-    async def situation(self, reading: Reading, view: View, summary: Sequence[Piece] | str, settings: Settings) -> Situation:
+    async def situation(
+        self, reading: Reading, view: View, summary: Sequence[Piece] | str, settings: Settings
+    ) -> Situation:
         """Return what strategies need to know of a context."""
         table = await self.table(view, model_key=reading.model_key)
-        context_tokens = sum(map(sum, table))
-        summary_tokens = await self.layer_tokens(summary, model_key=reading.model_key)
+        summary_tokens = await self.pieces_tokens(summary, model_key=reading.model_key)
+        fixed = reading.tokens - sum(map(sum, table)) - summary_tokens
         return Situation(
             view=view,
             tokens=table,
             request_tokens=reading.tokens,
-            fixed_tokens=max(0, round(reading.tokens - context_tokens - summary_tokens)),
+            fixed_tokens=max(0, round(fixed)),
             context_size=reading.context_size,
             settings=settings,
         )
 
-    async def layer_tokens(self, layer: Sequence[Piece] | str, *, model_key: str) -> float:
-        """Return the calibrated tokens of a summary layer."""
-        if isinstance(layer, str):
-            return self.tokens(await self.meter.blocks.weigh_text(layer)) if layer else 0.0
-        return sum([self.tokens(await self.meter.blocks.weigh_block(piece, model_key=model_key)) for piece in layer])
-
     def media_tokens(self, block: DataBlock, *, model_key: str) -> int:
         """Return the tokens of one image or file."""
-        return self.meter.blocks.media_tokens(block, model_key=model_key)
+        source = block.source
+        data = source.data if source.type == "base64" else None
+        return media_tokens(source.media_type, data, model_key=model_key)

@@ -108,7 +108,10 @@ class RequestFitter:
             return None
         tokens = meter.estimate(sent.weight, model_key=key)
         limit = self._limit()
-        target = int(min(limit * self._settings.overflow.target_ratio, tokens * _SHRINK_RATIO) * _SHRINK_RATIO ** (self._refusals - 1))
+        target = int(
+            min(limit * self._settings.overflow.target_ratio, tokens * _SHRINK_RATIO)
+            * _SHRINK_RATIO ** (self._refusals - 1)
+        )
         smaller = await self._fit(await self._weighed(self._messages), target, limit)
         if smaller.tokens >= tokens:
             return None

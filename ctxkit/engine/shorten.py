@@ -11,9 +11,9 @@ from ctxkit.strategies.images import is_image
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from agentscope.message import DataBlock, ToolCallBlock, ToolResultBlock
+    from agentscope.message import DataBlock, ToolResultBlock
 
     from ctxkit.config import Settings
     from ctxkit.offload import OffloadGuard
@@ -44,6 +44,7 @@ class ShortenEdits:
         settings: How to shorten.
         session_id: Where the originals are stored.
         media_tokens: Tokens of one image or file.
+        prior_ratio: Tokens that the ruler counts in a block, for each token that the model's own tokenizer does.
         lossy: Shorten even what could not be stored; else such an edit is given up.
     """
 
@@ -53,6 +54,7 @@ class ShortenEdits:
     settings: Settings
     session_id: str
     media_tokens: Callable[[DataBlock], int]
+    prior_ratio: Callable[[Block], Awaitable[float]]
     lossy: bool = False
 
     async def carry_out(self, view: View, edits: Sequence[Edit]) -> Shortened:
@@ -67,10 +69,12 @@ class ShortenEdits:
             place = Place(edit.message, edit.start)
             block = view.contents[edit.message][edit.start]
             if edit.kind is EditKind.IMAGE:
-                replacements[place] = await self._without_images(block, edit.images, role=view.messages[edit.message].role)
+                replacements[place] = await self._without_images(
+                    block, edit.images, role=view.messages[edit.message].role
+                )
                 done.append(edit)
                 continue
-            reference, problem = await self._stored(block, place)
+            reference, problem = await self._stored(block)
             if problem is not None:
                 problems.append(problem)
                 if not self.lossy:
@@ -80,7 +84,8 @@ class ShortenEdits:
         return Shortened(edits=tuple(done), replacements=replacements, problems=tuple(problems))
 
     async def shorten(self, block: Block, *, limit_tokens: int, reference: str | None) -> Block:
-        """Return a copy of a block that has at most `limit_tokens` tokens."""
+        """Return a copy of a block that has at most `limit_tokens` tokens of the model at hand."""
+        limit_tokens = max(1, int(limit_tokens * await self.prior_ratio(block)))
         if block.type == "tool_result":
             return await self._result(block, limit_tokens, reference)
         limits = self._limits(limit_tokens, tool="")
@@ -100,9 +105,7 @@ class ShortenEdits:
         kept = await self._pieces(pieces, block.name, limits, reference)
         return self.codec.with_output(block, kept, mark={"admitted": True, "shortened": True, "reference": reference})
 
-    async def _pieces(
-        self, pieces: Sequence[Piece], tool: str, limits: Limits, reference: str | None
-    ) -> list[Piece]:
+    async def _pieces(self, pieces: Sequence[Piece], tool: str, limits: Limits, reference: str | None) -> list[Piece]:
         return await shorten_pieces(
             pieces,
             tool_name=tool,
@@ -123,7 +126,7 @@ class ShortenEdits:
             recall=self.settings.offload.recall_tools and self.guard.is_recallable,
         )
 
-    async def _stored(self, block: Block, place: Place) -> tuple[str | None, str | None]:
+    async def _stored(self, block: Block) -> tuple[str | None, str | None]:
         """Store the original of a block; return its reference, and why it could not be stored."""
         if block.type == "tool_result":
             mark = block.metadata.get("ctxkit")
@@ -135,7 +138,9 @@ class ShortenEdits:
             stored = await self.guard.store_result(self.session_id, original)
         else:
             text = _text_of(block)
-            stored = await self.guard.store_result(self.session_id, self.codec.result(text, id=block.id, name=block.type))
+            stored = await self.guard.store_result(
+                self.session_id, self.codec.result(text, id=block.id, name=block.type)
+            )
         return stored.reference, stored.error
 
     async def _without_images(self, block: Block, count: int, *, role: str) -> Block:

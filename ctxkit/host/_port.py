@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from agentscope.message import AssistantMsg
 from agentscope.model import ChatResponse, FinishedReason
@@ -81,10 +82,26 @@ class HostModel:
 
 
 class HostPort:
-    """One AgentScope agent; see `ctxkit.port.AgentPort`."""
+    """One AgentScope agent; see `ctxkit.port.AgentPort`.
+
+    It does not keep the agent alive: who holds the port is held by the agent's middleware.
+    """
 
     def __init__(self, agent: Agent) -> None:
-        self.agent = agent
+        self._agent = ref(agent)
+
+    @property
+    def agent(self) -> Agent:
+        """The agent.
+
+        Raises:
+            ReferenceError: The agent is gone.
+        """
+        agent = self._agent()
+        if agent is None:
+            msg = "the agent that this port belongs to is gone"
+            raise ReferenceError(msg)
+        return agent
 
     @property
     def name(self) -> str:

@@ -41,7 +41,9 @@ async def admitted(engine: Engine, response: ToolResponse, call: ToolCallBlock, 
     try:
         result = await admit_result(engine, response.content, call_id=call.id, tool=call.name, settings=settings)
     except Exception:
-        logger.exception("ctxkit could not admit the result of tool %r; only its beginning enters the context", call.name)
+        logger.exception(
+            "ctxkit could not admit the result of tool %r; only its beginning enters the context", call.name
+        )
         return await _beginning(engine, response, settings)
     if result.shortened:
         engine.tell_later(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
-from agentscope.message import HintBlock
 from agentscope.middleware import MiddlewareBase
-from agentscope.model import ChatResponse
 from agentscope.tool import ToolResponse
 
 from ctxkit import telemetry
@@ -18,23 +15,24 @@ from ctxkit.engine import Engine
 from ctxkit.errors import ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
 from ctxkit.host._attached import Attached
+from ctxkit.host._calls import call_fitting
 from ctxkit.host._codec import HostCodec
 from ctxkit.host._offload import guard_agent, guard_for
-from ctxkit.host._port import SLOT, HostModel, HostPort, call_usage
+from ctxkit.host._port import SLOT, HostPort
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import context_event
 from ctxkit.plan import Reason
 from ctxkit.tokens import load_counter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from agentscope.agent import Agent
-    from agentscope.model import ChatModelBase
+    from agentscope.message import HintBlock
+    from agentscope.model import ChatResponse
     from agentscope.tool import ToolBase, ToolChunk
 
     from ctxkit.config import Settings
-    from ctxkit.engine import RequestFitter
     from ctxkit.host.events import ContextEvent
     from ctxkit.offload import Store
     from ctxkit.plan import Receipt
@@ -143,34 +141,8 @@ class CompressionMiddleware(MiddlewareBase):
         attached = await self._attach(agent)
         if attached is None:
             return await next_handler()
-        model: ChatModelBase = input_kwargs["current_model"]
         attached.engine.tool_choice = input_kwargs["tool_choice"]
-        fitter = attached.engine.fitter(
-            HostModel(model),
-            input_kwargs["messages"],
-            input_kwargs["tools"],
-            settings=settings_of(agent.context_config),
-        )
-        messages: Sequence[Any] | None
-        try:
-            messages = await fitter.first()
-        except ContextUnfitError:
-            raise
-        except Exception:
-            logger.exception("ctxkit could not measure a request, it is sent as it is")
-            return await next_handler()
-        while True:
-            try:
-                answer = await next_handler(messages=list(messages))
-            except Exception as exc:
-                messages = await _smaller(fitter, exc)
-                if messages is None:
-                    raise
-                continue
-            if inspect.isasyncgen(answer):
-                return _watched(answer, fitter, next_handler, model)
-            _learn(fitter, answer, model)
-            return answer
+        return await call_fitting(attached.engine, input_kwargs, next_handler, settings_of(agent.context_config))
 
     async def on_compress_context(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
@@ -280,58 +252,6 @@ class CompressionMiddleware(MiddlewareBase):
     def _event(self, agent: Agent, name: str, value: Mapping[str, Any]) -> ContextEvent:
         about = {"session_id": agent.state.session_id, "agent": agent.name}
         return context_event(name, {**about, **value}, reply_id=agent.state.reply_id)
-
-
-async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Any] | None:
-    """Return a smaller view of a refused request, or None where the error is to be raised."""
-    try:
-        return await fitter.after_refusal(error)
-    except ContextUnfitError as unfit:
-        raise unfit from error
-    except Exception:
-        logger.exception("ctxkit could not make a refused request smaller")
-        return None
-
-
-async def _watched(
-    stream: AsyncGenerator[ChatResponse, None],
-    fitter: RequestFitter,
-    next_handler: Callable[..., Any],
-    model: ChatModelBase,
-) -> AsyncGenerator[ChatResponse, None]:
-    """Pass a stream on, learn from its usage, and start anew with a smaller request where it breaks off by overflow."""
-    while True:
-        try:
-            async for chunk in stream:
-                if chunk.is_last:
-                    _learn(fitter, chunk, model)
-                yield chunk
-        except Exception as exc:
-            answer = await _ask_smaller(fitter, exc, next_handler)
-            if inspect.isasyncgen(answer):
-                stream = answer
-                continue
-            _learn(fitter, answer, model)
-            yield answer
-        return
-
-
-async def _ask_smaller(fitter: RequestFitter, error: Exception, next_handler: Callable[..., Any]) -> Any:
-    """Ask with smaller and smaller views until one is answered, or raise."""
-    while True:
-        messages = await _smaller(fitter, error)
-        if messages is None:
-            raise error
-        try:
-            return await next_handler(messages=list(messages))
-        except Exception as exc:
-            error = exc
-
-
-def _learn(fitter: RequestFitter, answer: ChatResponse, model: ChatModelBase) -> None:
-    usage = call_usage(answer.usage, model)
-    if usage is not None:
-        fitter.learn(usage.input_tokens)
 
 
 def _hint_text(instructions: HintBlock | None) -> str | None:

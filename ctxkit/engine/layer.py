@@ -1,0 +1,135 @@
+"""The summary layer of one agent: what it is made of is kept beside it, so that the next compression only adds to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from ctxkit.ledger import scan_block
+from ctxkit.summary import SummaryState, render
+from ctxkit.tokens import serve_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentscope.message import Msg
+
+    from ctxkit.config import Settings
+    from ctxkit.engine.engine import Engine
+    from ctxkit.plan import Draft
+    from ctxkit.port import Piece
+
+_SLOT = "summary"
+_FOREIGN_CHARS = 6000
+"""How much is kept of a summary that somebody else wrote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A summary layer that has been made but not applied."""
+
+    state: SummaryState
+    pieces: Sequence[Piece]
+    tokens: float
+    """Calibrated tokens of the pieces."""
+
+
+class Layers:
+    """Makes the layers of one agent, and remembers the one that was applied.
+
+    Args:
+        engine: The agent's engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def current(self) -> SummaryState:
+        """Return what the agent's summary is made of.
+
+        A summary that ctxkit did not write (the host's, a restored session's) is taken over as a note, word for word as
+        far as there is room.
+        """
+        saved = self._engine.port.slot.get(_SLOT)
+        saved = saved if isinstance(saved, dict) else {}
+        text = layer_text(self._engine.port.summary)
+        if saved.get("digest") == _digest(text):
+            return SummaryState.from_json(saved.get("state"))
+        if not text:
+            return SummaryState()
+        state = SummaryState.from_json(saved.get("state"))
+        return replace(state, notes=(*state.notes, f"An earlier summary said: {text[:_FOREIGN_CHARS]}"))
+
+    async def next(
+        self,
+        leaves: Sequence[Msg],
+        draft: Draft,
+        *,
+        reference: str | None,
+        lost: str | None,
+        tokens: int,
+        budget_tokens: int,
+        keeps: Sequence[Msg],
+        settings: Settings,
+        model_key: str,
+    ) -> Layer:
+        """Return the layer that follows when messages leave the context.
+
+        Args:
+            leaves: The messages that leave.
+            draft: Their summary.
+            reference: Where they are stored, or None.
+            lost: Why they could not be stored, or None.
+            tokens: What they took.
+            budget_tokens: Most tokens of the whole layer.
+            keeps: The messages that stay; what they name needs no place in the ledger.
+            settings: Template and shares.
+            model_key: The model at hand.
+        """
+        state = await self.current().absorb(leaves, tokens=tokens, reference=reference)
+        notes = [note for note in state.notes if note.startswith("An earlier summary")]
+        if lost is not None:
+            notes.append(f"The {tokens} tokens that left last could not be stored and are lost: {lost}.")
+        state = replace(state, fields=dict(draft.fields), notes=tuple(notes))
+        gauge = self._engine.gauge
+
+        async def count(text: str) -> int:
+            return round(await gauge.pieces_tokens(text, model_key=model_key))
+
+        texts = await render(
+            state,
+            template=settings.summary_template,
+            budget_tokens=budget_tokens,
+            config=settings.summary,
+            count=count,
+            exclude=await _named_in(keeps),
+        )
+        pieces = [self._engine.codec.text(text) for text in texts]
+        return Layer(state=state, pieces=pieces, tokens=await gauge.pieces_tokens(pieces, model_key=model_key))
+
+    def remember(self, layer: Layer) -> None:
+        """Keep what an applied layer is made of, beside it in the agent's state."""
+        saved: dict[str, Any] = {"state": layer.state.to_json(), "digest": _digest(layer_text(layer.pieces))}
+        self._engine.port.slot[_SLOT] = saved
+
+
+def layer_text(layer: Sequence[Piece] | str) -> str:
+    """Return the text of a summary layer."""
+    if isinstance(layer, str):
+        return layer
+    return "\n".join(piece.text for piece in layer if piece.type == "text")
+
+
+async def _named_in(messages: Sequence[Msg]) -> set[str]:
+    """Return the identifiers that messages name; what was scanned before costs a look-up."""
+    named: set[str] = set()
+    for message in messages:
+        for block in message.content:
+            named.update((await scan_block(block, role=message.role)).identifiers)
+        await serve_loop()
+    return named
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

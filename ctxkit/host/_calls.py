@@ -1,0 +1,105 @@
+"""Calls of a model: a request that fits is sent, and a smaller one where the provider still refuses it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ctxkit.errors import ContextUnfitError
+from ctxkit.host._port import HostModel, call_usage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+    from agentscope.model import ChatModelBase, ChatResponse
+
+    from ctxkit.config import Settings
+    from ctxkit.engine import Engine, RequestFitter
+
+logger = logging.getLogger("ctxkit")
+
+
+async def call_fitting(
+    engine: Engine, call: Mapping[str, Any], next_handler: Callable[..., Any], settings: Settings
+) -> ChatResponse | AsyncGenerator[ChatResponse, None]:
+    """Call a model with a view of the request that fits it, and learn from what its provider answers.
+
+    Args:
+        engine: The agent's engine.
+        call: What the host passes to `on_model_call`.
+        next_handler: Calls the model.
+        settings: How to shorten.
+
+    Raises:
+        ContextUnfitError: It is certain that no view of the request fits.
+    """
+    model: ChatModelBase = call["current_model"]
+    fitter = engine.fitter(HostModel(model), call["messages"], call["tools"], settings=settings)
+    try:
+        messages = await fitter.first()
+    except ContextUnfitError:
+        raise
+    except Exception:
+        logger.exception("ctxkit could not measure a request, it is sent as it is")
+        return await next_handler()
+    try:
+        answer = await next_handler(messages=list(messages))
+    except Exception as exc:  # noqa: BLE001 - whatever a provider raises is looked at, and raised again if it is no overflow
+        answer = await _ask_smaller(fitter, exc, next_handler)
+    if inspect.isasyncgen(answer):
+        return _watched(answer, fitter, next_handler, model)
+    _learn(fitter, answer, model)
+    return answer
+
+
+async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Any] | None:
+    """Return a smaller view of a refused request, or None where the error is to be raised."""
+    try:
+        return await fitter.after_refusal(error)
+    except ContextUnfitError as unfit:
+        raise unfit from error
+    except Exception:
+        logger.exception("ctxkit could not make a refused request smaller")
+        return None
+
+
+async def _watched(
+    stream: AsyncGenerator[ChatResponse, None],
+    fitter: RequestFitter,
+    next_handler: Callable[..., Any],
+    model: ChatModelBase,
+) -> AsyncGenerator[ChatResponse, None]:
+    """Pass a stream on, learn from its usage, and start anew with a smaller request where it breaks off by overflow."""
+    while True:
+        try:
+            async for chunk in stream:
+                if chunk.is_last:
+                    _learn(fitter, chunk, model)
+                yield chunk
+        except Exception as exc:  # noqa: BLE001 - as above
+            answer = await _ask_smaller(fitter, exc, next_handler)
+            if inspect.isasyncgen(answer):
+                stream = answer
+                continue
+            _learn(fitter, answer, model)
+            yield answer
+        return
+
+
+async def _ask_smaller(fitter: RequestFitter, error: Exception, next_handler: Callable[..., Any]) -> Any:
+    """Ask with smaller and smaller views until one is answered, or raise."""
+    while True:
+        messages = await _smaller(fitter, error)
+        if messages is None:
+            raise error
+        try:
+            return await next_handler(messages=list(messages))
+        except Exception as exc:  # noqa: BLE001 - as above
+            error = exc
+
+
+def _learn(fitter: RequestFitter, answer: ChatResponse, model: ChatModelBase) -> None:
+    usage = call_usage(answer.usage, model)
+    if usage is not None:
+        fitter.learn(usage.input_tokens)

@@ -1,0 +1,82 @@
+"""An agent's offloader: what ctxkit stores through, and the guard under which the host calls a foreign one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentscope.workspace import WorkspaceBase
+
+from ctxkit.host._codec import HostCodec
+from ctxkit.offload import MemoryStore, OffloadGuard, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentscope.agent import Agent
+    from agentscope.message import DataBlock, Msg, ToolResultBlock
+
+    from ctxkit.config import OffloadConfig
+
+_NOWHERE = "nowhere: it could not be stored"
+"""What the host is told where it must be given a reference and there is none."""
+
+
+class GuardedOffloader:
+    """A foreign offloader as the host may call it: it never raises, never hangs, and has all three methods.
+
+    Args:
+        offloader: The user's own.
+        guard: Calls it.
+    """
+
+    def __init__(self, offloader: object, guard: OffloadGuard) -> None:
+        self.offloader = offloader
+        self._guard = guard
+
+    async def offload_context(self, session_id: str, msgs: Sequence[Msg], **_: Any) -> str:
+        """Store messages; return their reference, or words that say that there is none."""
+        return (await self._guard.store_messages(session_id, msgs)).reference or _NOWHERE
+
+    async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock, **_: Any) -> str:
+        """Store a tool result; return its reference, or words that say that there is none."""
+        return (await self._guard.store_result(session_id, tool_result)).reference or _NOWHERE
+
+    async def offload_data_block(self, block: DataBlock) -> DataBlock:
+        """Store media; return a block that points at it, or the block itself where it could not be stored."""
+        return await self._guard.store_data("", block) or block
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass everything else on to the user's own object."""
+        return getattr(self.offloader, name)
+
+
+def guard_for(agent: Agent, config: OffloadConfig, *, local_store: Store | None) -> OffloadGuard:
+    """Return the guard round an agent's offloader.
+
+    Args:
+        agent: The agent.
+        config: Time-out, and whether a copy is kept of what the offloader cannot give back.
+        local_store: Where that copy goes; in memory where unset.
+    """
+    offloader = agent.offloader
+    if isinstance(offloader, GuardedOffloader):
+        offloader = offloader.offloader
+    local = local_store
+    if local is None and offloader is not None and config.local_copy:
+        local = MemoryStore()
+    return OffloadGuard(
+        offloader, codec=HostCodec(), timeout_s=config.timeout_s, local=local if config.local_copy else None
+    )
+
+
+def guard_agent(agent: Agent, guard: OffloadGuard) -> None:
+    """Put the guard between the host and a foreign offloader.
+
+    A workspace stays itself, or the host leaves its instructions out of the prompt; so does what stands on a store of
+    ctxkit's.
+    """
+    offloader = agent.offloader
+    if offloader is None or isinstance(offloader, WorkspaceBase | GuardedOffloader):
+        return
+    if not isinstance(getattr(offloader, "store", None), Store):
+        agent.offloader = GuardedOffloader(offloader, guard)

@@ -1,0 +1,176 @@
+"""`search_context` and `read_context`: the tools by which an agent reads back what left its context.
+
+Agents that share a toolkit share these tools; each call finds its own agent's history by the state that the host injects.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakValueDictionary
+
+from agentscope.message import TextBlock, ToolResultState
+from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.tool import ToolBase, ToolChunk
+
+from ctxkit.errors import CtxkitError
+from ctxkit.host.context_config import settings_of
+from ctxkit.offload import fence
+from ctxkit.results import defuse_in_pieces
+
+if TYPE_CHECKING:
+    from agentscope.agent import Agent
+    from agentscope.permission import PermissionContext
+    from agentscope.state import AgentState
+
+    from ctxkit.engine import Engine
+    from ctxkit.host._port import HostPort
+    from ctxkit.offload import Recall
+
+logger = logging.getLogger("ctxkit")
+
+SEARCH = "search_context"
+READ = "read_context"
+RECALL_TOOLS = frozenset({SEARCH, READ})
+"""Names of the tools whose results are bounded by themselves and never stored again."""
+
+_FENCE_TOKENS = 32
+"""Room for the fence round recalled text."""
+
+_engines: WeakValueDictionary[int, Engine] = WeakValueDictionary()
+"""Engine of each agent by the identity of its state; an engine lives as long as its agent."""
+
+
+class _RecallTool(ToolBase):
+    """What the two tools have in common: they only read, need no permission, and get the calling agent's state."""
+
+    is_concurrency_safe = True
+    is_read_only = True
+    is_state_injected = True
+
+    async def check_permissions(self, tool_input: dict[str, Any], context: PermissionContext) -> PermissionDecision:
+        """Allow: an agent may always read what it has seen before."""
+        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message=f"{self.name} only reads.")
+
+    async def call(self, *, _agent_state: AgentState | None = None, **arguments: Any) -> ToolChunk:
+        """Answer from the calling agent's own history; what goes wrong is said, never raised."""
+        engine = _engine_of(_agent_state)
+        recall = None if engine is None else engine.recall
+        if engine is None or recall is None:
+            return _chunk("Nothing can be read back: this agent has no store.", ToolResultState.ERROR)
+        try:
+            answer = await defuse_in_pieces(await self.answer(engine, recall, **arguments), verbatim=False)
+            return _chunk(fence(answer, token_hex(4)), ToolResultState.SUCCESS)
+        except CtxkitError as exc:
+            return _chunk(str(exc), ToolResultState.ERROR)
+
+    @abstractmethod
+    async def answer(self, engine: Engine, recall: Recall, **arguments: Any) -> str:
+        """Return the text that the model gets."""
+
+
+class SearchContext(_RecallTool):
+    """Searches everything of this agent's that left its context."""
+
+    name = SEARCH
+    description = (
+        "Search everything of this conversation that has left your context: earlier messages, and tool results in full. "
+        "Finds words as well as exact identifiers, paths and phrases. Use it whenever you need a detail that a summary or "
+        "a truncated result no longer shows."
+    )
+    input_schema = {  # noqa: RUF012 - the host's own annotation is a plain attribute
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "Words, or an exact identifier, path or phrase."},
+            "skip": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 0,
+                "description": "Hits to leave out, for the next page.",
+            },
+        },
+        "required": ["query"],
+    }
+
+    async def answer(self, engine: Engine, recall: Recall, *, query: str = "", skip: int = 0, **_: Any) -> str:
+        """Return the hits, best first."""
+        return await recall.search(
+            engine.port.session_id, query, skip=skip, limit_tokens=_limit(engine), ruler=engine.ruler
+        )
+
+
+class ReadContext(_RecallTool):
+    """Reads one stored thing of this agent's, a page at a time."""
+
+    name = READ
+    description = (
+        "Read back something that has left your context: a full tool result or earlier messages, by the reference that a "
+        "truncation marker, a summary or search_context names. Long content comes in pages; go on at the offset that the "
+        "answer names."
+    )
+    input_schema = {  # noqa: RUF012 - as above
+        "type": "object",
+        "properties": {
+            "reference": {"type": "string", "description": "The reference, as it was shown to you."},
+            "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "First character, from 0 on."},
+            "limit": {"type": "integer", "minimum": 1, "description": "Most characters; as many as allowed if unset."},
+        },
+        "required": ["reference"],
+    }
+
+    async def answer(
+        self,
+        engine: Engine,
+        recall: Recall,
+        *,
+        reference: str = "",
+        offset: int = 0,
+        limit: int | None = None,
+        **_: Any,
+    ) -> str:
+        """Return a page of what is stored."""
+        return await recall.read(
+            engine.port.session_id,
+            reference,
+            offset=offset,
+            limit=limit,
+            limit_tokens=_limit(engine),
+            ruler=engine.ruler,
+        )
+
+
+def recall_tools() -> list[ToolBase]:
+    """Return the two tools, new objects at each call."""
+    return [SearchContext(), ReadContext()]
+
+
+async def register(agent: Agent, engine: Engine) -> None:
+    """Give an agent the recall tools, where its toolkit does not have them, and let them find its engine.
+
+    A tool of somebody else's that has the name is left alone; a warning says so.
+    """
+    _engines[id(agent.state)] = engine
+    for tool in recall_tools():
+        there = await agent.toolkit.get_tool(tool.name)
+        if there is None:
+            await agent.toolkit.add_tool(tool)
+        elif not isinstance(there, _RecallTool):
+            logger.warning(
+                "the toolkit of agent %r has another tool named %r, ctxkit's is left out", agent.name, tool.name
+            )
+
+
+def _engine_of(state: AgentState | None) -> Engine | None:
+    """Return the engine of the agent that has this very state."""
+    return None if state is None else _engines.get(id(state))
+
+
+def _limit(engine: Engine) -> int:
+    settings = settings_of(cast("HostPort", engine.port).agent.context_config)
+    return settings.recall_limit(engine.gauge.window(engine.port.model)) - _FENCE_TOKENS
+
+
+def _chunk(text: str, state: ToolResultState) -> ToolChunk:
+    return ToolChunk(content=[TextBlock(text=text)], state=state)
