@@ -54,7 +54,7 @@ class BlockScale:
         content: Any = block
         match kind:
             case "text":
-                return await self.weigh_text(content.text)
+                return await self._weigh_pieces(content.text, model_key)
             case "thinking":
                 return await self._weigh_thinking(content)
             case "hint":
@@ -62,7 +62,7 @@ class BlockScale:
                 return frame + await self._weigh_pieces(content.hint, model_key)
             case "tool_call":
                 frame = await self._weigh_frame(CALL_FRAME_TOKENS, content.id, content.name)
-                return frame + await self.weigh_text(content.input)
+                return frame + await self._weigh_pieces(content.input, model_key)
             case "tool_result":
                 frame = await self._weigh_frame(RESULT_FRAME_TOKENS, content.id, content.name)
                 return frame + await self._weigh_pieces(content.output, model_key)
@@ -95,7 +95,7 @@ class BlockScale:
         seen, weight = self._tools
         if seen == tools:
             return weight
-        dumps = [json.dumps(tool, ensure_ascii=False, default=_type_name) for tool in tools]
+        dumps = [json.dumps(tool, ensure_ascii=False, default=_type_name, skipkeys=True) for tool in tools]
         weight = Weight.sum([await weigh_text(dump, self.counter, as_class=ContentClass.JSON) for dump in dumps])
         # A copy: schemas that are changed in place must be seen.
         self._tools = ([json.loads(dump) for dump in dumps], weight)
@@ -113,9 +113,11 @@ class BlockScale:
         size = len(redacted) if isinstance(redacted, str) else 0
         return Weight.of({ContentClass.THINKING: size // _REDACTED_BYTES_PER_TOKEN})
 
-    async def _weigh_frame(self, tokens: int, *names: str) -> Weight:
+    async def _weigh_frame(self, tokens: int, *names: object) -> Weight:
         """Return framing and the names and ids in it."""
-        texts = [await weigh_text(name, self.counter, as_class=ContentClass.FRAME) for name in names if name]
+        texts = [
+            await weigh_text(name, self.counter, as_class=ContentClass.FRAME) for name in names if isinstance(name, str)
+        ]
         return Weight.sum([Weight.of({ContentClass.FRAME: tokens}), *texts])
 
     async def _weigh_pieces(self, content: object, model_key: str) -> Weight:

@@ -213,7 +213,7 @@ def _load_model(saved: dict[str, Any]) -> _Model:
 
 def _is_running(block: Block) -> bool:
     """Tell whether a block is a tool result that still grows in place."""
-    return getattr(block, "state", None) == "running"
+    return getattr(block, "type", None) == "tool_result" and getattr(block, "state", None) == "running"
 
 
 def _is_never_open(_: Msg) -> bool:

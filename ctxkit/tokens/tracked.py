@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FRONT: Final = 2
+"""Items that the host makes anew for each request: the system prompt and the summary."""
 _SHIFTED: Final = 8
 """More changed places than this mean that items moved: then known ones are looked for by identity."""
 
@@ -49,7 +51,7 @@ class TrackedWeights(Generic[T]):
             live: The items as they are now.
         """
         items = list(live)
-        changed = list(compress(count(), map(operator.is_not, items, self._items)))
+        changed = self._changed_places(items)
         weights, total, todo = self._moved(items) if len(changed) > _SHIFTED else self._in_place(items, changed)
         opened = {len(items) - 1} if items else set()
         for place in todo:
@@ -59,6 +61,17 @@ class TrackedWeights(Generic[T]):
                 opened.add(place)
         self._items, self._weights, self._open, self._total = items, weights, opened, total
         return total
+
+    def _changed_places(self, items: list[T]) -> list[int]:
+        """Return where another object stands than before; most often nowhere but in front, which is fastest to tell."""
+        front = [
+            place
+            for place in range(min(_FRONT, len(items), len(self._items)))
+            if items[place] is not self._items[place]
+        ]
+        if all(map(operator.is_, items[_FRONT:], self._items[_FRONT:])):
+            return front
+        return list(compress(count(), map(operator.is_not, items, self._items)))
 
     def _in_place(self, items: list[T], changed: list[int]) -> tuple[list[Weight], Weight, list[int]]:
         """Return weights and sum of what stands where it stood, zeros for the rest, and the places of the rest."""

@@ -90,9 +90,11 @@ async def test_a_message_is_its_blocks_name_and_framing(scale: BlockScale) -> No
         (Block(type="later", content=[text_block("hello"), Block(type="x")]), 1),
         (Block(type="blob", payload=b"123"), 0),
         (object(), 0),
+        (Block(type="text", text=None), 0),
+        (Block(type="tool_call", id=None, name=None, input=None), CALL_FRAME_TOKENS),
     ],
 )
-async def test_an_unknown_block_weighs_the_texts_it_has(scale: BlockScale, block: Any, total: int) -> None:
+async def test_an_unknown_or_broken_block_weighs_the_texts_it_has(scale: BlockScale, block: Any, total: int) -> None:
     assert (await scale.weigh_block(block)).total == total
 
 

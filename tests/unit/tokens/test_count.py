@@ -47,10 +47,10 @@ async def test_counting_four_megabytes_never_stalls_the_loop() -> None:
     gaps: list[float] = []
 
     async def beat() -> None:
-        last = time.perf_counter()
+        last = time.thread_time()  # processor time: other programs' share is no stall of ours
         while True:
             await asyncio.sleep(0)
-            now = time.perf_counter()
+            now = time.thread_time()
             gaps.append(now - last)
             last = now
 
@@ -65,7 +65,7 @@ async def test_counting_four_megabytes_never_stalls_the_loop() -> None:
 @pytest.mark.asyncio
 async def test_many_short_texts_share_one_budget_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(10_000))
-    monkeypatch.setattr(count.time, "perf_counter", lambda: next(clock) * 0.001)
+    monkeypatch.setattr("ctxkit.tokens.count.time.perf_counter", lambda: next(clock) * 0.001)
     monkeypatch.setattr(count, "_served_at", 0.0)
     turns = 0
 

