@@ -15,6 +15,8 @@ _LEAST_CHARS: Final = 200
 """A text is not cut into smaller pieces than this."""
 
 _SAFETY: Final = 0.95
+_URL_CHARS: Final = 300
+"""A longer address is the data itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,18 +105,22 @@ def _chunk_of(units: Sequence[Unit]) -> Chunk:
 
 async def _split(unit: Unit, tokens: int, *, limit_tokens: int, count: Count) -> list[Chunk]:
     """Cut a unit into pieces that fit, by the density of the text round each cut."""
-    pieces: list[Chunk] = []
-    text = unit.text
+    pieces: list[str] = []
+    text, start = unit.text, 0
     guess = max(_LEAST_CHARS, int(len(text) * limit_tokens / tokens * _SAFETY))
-    while text:
+    while start < len(text):
         size = guess
-        while size > _LEAST_CHARS and await count(text[:size]) > limit_tokens:
+        while size > _LEAST_CHARS and await count(text[start : start + size]) > limit_tokens:
             size = max(_LEAST_CHARS, size * 3 // 4)
-        line = text.rfind("\n", size // 2, size) + 1
-        cut = line if line and len(text) > size else min(size, len(text))
-        pieces.append(Chunk(text=text[:cut], requests=unit.requests if not pieces else ()))
-        text = text[cut:]
-    return [*pieces[:-1], Chunk(text=pieces[-1].text, requests=pieces[-1].requests, replies=unit.replies)]
+        line = text.rfind("\n", start + size // 2, start + size) + 1
+        stop = line if line > start and start + size < len(text) else start + size
+        pieces.append(text[start:stop])
+        start = stop
+    last = len(pieces) - 1
+    return [
+        Chunk(text=piece, requests=() if n else unit.requests, replies=unit.replies if n == last else ())
+        for n, piece in enumerate(pieces)
+    ]
 
 
 def _block_text(message: "Msg", block: "Block") -> str:
@@ -144,5 +150,5 @@ def _media_text(piece: "Piece") -> str:
     source = getattr(piece, "source", None)
     kind = getattr(source, "media_type", None) or "media"
     name = getattr(piece, "name", None)
-    where = getattr(source, "url", None)
+    where = str(getattr(source, "url", None) or "")[:_URL_CHARS]
     return "[" + ", ".join(str(part) for part in (kind, name, where) if part) + "]"
