@@ -54,7 +54,9 @@ async def fits(text: str, tokens: int, ruler: Ruler) -> bool:
     return len(await ruler.head(text, max(0, tokens))) == len(text)
 
 
-async def shorten_text(text: str, *, tool_name: str, limits: Limits, ruler: Ruler, reference: str | None) -> str:
+async def shorten_text(
+    text: str, *, tool_name: str, limits: Limits, ruler: Ruler, reference: str | None, is_whole: bool = True
+) -> str:
     """Return the text as it stands in the context: forged markers harmless, and cut if it is over its limit.
 
     Args:
@@ -63,6 +65,7 @@ async def shorten_text(text: str, *, tool_name: str, limits: Limits, ruler: Rule
         limits: How much may stand.
         ruler: Measures and cuts.
         reference: Where the full text is stored, or `None` where it is not.
+        is_whole: The text is all that is stored there, so that an offset into it can be named.
 
     Returns:
         At most `limits.tokens` tokens, or the marker alone where not even that fits.
@@ -71,28 +74,53 @@ async def shorten_text(text: str, *, tool_name: str, limits: Limits, ruler: Rule
         harmless = await defuse_in_pieces(text, verbatim=limits.verbatim)
         if harmless == text or await fits(harmless, limits.tokens, ruler):
             return harmless
-    return await _cut(text, tool_name=tool_name, limits=limits, ruler=ruler, reference=reference)
+    note = _Note(tool_name=tool_name, reference=reference, limits=limits, names_offset=is_whole)
+    return await _cut(text, note, ruler)
 
 
-async def _cut(text: str, *, tool_name: str, limits: Limits, ruler: Ruler, reference: str | None) -> str:
+@dataclass(frozen=True, kw_only=True)
+class _Note:
+    """What is said about a text that was cut."""
+
+    tool_name: str
+    reference: str | None
+    limits: Limits
+    names_offset: bool
+
+    def marker(self, *, shown: str = "", offset: int | None = None) -> str:
+        if self.limits.placement == "end":
+            return marker(self.reference)
+        offset = offset if self.names_offset else None
+        return marker(self.reference, shown=shown, recall=self.limits.recall, offset=offset)
+
+    async def full(self, shortened: Shortened, ruler: Ruler) -> str:
+        """Return the marker, behind the advice on a cut list where there is one and room for it."""
+        said = self.marker(shown=shortened.shown, offset=shortened.offset)
+        if shortened.items is None or self.limits.placement == "end":
+            return said
+        advice = guidance(self.tool_name, kept=shortened.items[0], total=shortened.items[1])
+        has_room = await ruler.count(advice) <= _GUIDANCE_SHARE * self.limits.tokens
+        return f"{advice}\n{said}" if has_room else said
+
+
+async def _cut(text: str, note: _Note, ruler: Ruler) -> str:
     """Shorten by the first kind that can, and correct the budget until the whole is within the limit."""
-    alone = marker(reference)
-    adds_words = limits.placement == "gap"
-    longest = marker(reference, recall=limits.recall, offset=len(text)) if adds_words else alone
-    budget = limits.tokens - await ruler.count(f"\n{longest}\n") - (_SHOWN_TOKENS if adds_words else 0)
+    limits = note.limits
+    spare = _SHOWN_TOKENS if limits.placement == "gap" else 0
+    budget = limits.tokens - spare - await ruler.count(f"\n{note.marker(offset=len(text))}\n")
     for _ in range(_TRIES):
         if budget < 1:
             break
-        shortened = await _shorten(text, budget, tool_name=tool_name, limits=limits, ruler=ruler)
+        shortened = await _shorten(text, budget, tool_name=note.tool_name, limits=limits, ruler=ruler)
         if shortened is None:
             budget = budget * 3 // 4
             continue
-        whole = await _assembled(shortened, tool_name=tool_name, limits=limits, ruler=ruler, reference=reference)
+        whole = await _assembled(shortened, await note.full(shortened, ruler), limits)
         over = await ruler.count(whole) - limits.tokens
         if over <= 0:
             return whole
         budget -= over + max(1, budget // 32)
-    return alone
+    return marker(note.reference)
 
 
 async def _shorten(text: str, budget: int, *, tool_name: str, limits: Limits, ruler: Ruler) -> Shortened | None:
@@ -106,20 +134,13 @@ async def _shorten(text: str, budget: int, *, tool_name: str, limits: Limits, ru
     return None
 
 
-async def _assembled(
-    shortened: Shortened, *, tool_name: str, limits: Limits, ruler: Ruler, reference: str | None
-) -> str:
-    """Return head, marker and tail as one text, forged markers in head and tail made harmless."""
+async def _assembled(shortened: Shortened, note: str, limits: Limits) -> str:
+    """Return head, note and tail as one text, forged markers in head and tail made harmless."""
     head = await defuse_in_pieces(shortened.head, verbatim=limits.verbatim)
     tail = await defuse_in_pieces(shortened.tail, verbatim=limits.verbatim)
     if limits.placement == "end":
         kept = f"{_on_own_lines(head)}…\n{tail}" if head and tail else head or tail
-        return f"{_on_own_lines(kept)}{marker(reference)}"
-    note = marker(reference, shown=shortened.shown, recall=limits.recall, offset=shortened.offset)
-    if shortened.items is not None:
-        advice = guidance(tool_name, kept=shortened.items[0], total=shortened.items[1])
-        if await ruler.count(advice) <= _GUIDANCE_SHARE * limits.tokens:
-            note = f"{advice}\n{note}"
+        return f"{_on_own_lines(kept)}{note}"
     return f"{_on_own_lines(head)}{note}" + (f"\n{tail}" if tail else "")
 
 

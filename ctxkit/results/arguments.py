@@ -85,7 +85,8 @@ async def _wrapped(text: str, limits: Limits, ruler: Ruler, note: Callable[[int]
         tail = await ruler.tail(text, budget - head_tokens) if budget > head_tokens else ""
         said = note(len(text) - len(head) - len(tail))
         wrapped = json.dumps({_KEY: f"{head}{said}{tail}"}, ensure_ascii=False)
-        if await ruler.count(wrapped) <= limits.tokens:
+        tokens = await ruler.count(wrapped)
+        if tokens <= limits.tokens:
             return wrapped
-        budget = budget // 2
+        budget = int(budget * 0.95 * limits.tokens / tokens)
     return json.dumps({_KEY: note(len(text))}, ensure_ascii=False)

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ctxkit.results._base import PIECE_CHARS, Kind, Ruler, Shortened
 from ctxkit.results.blocks import line_blocks
@@ -13,16 +12,18 @@ _HEADER_SHARE: Final = 0.5
 """Most of the budget that file headers take."""
 _GAP_CHARS: Final = 32
 """Characters of a line that says what was left out, about."""
+_LEAST_CHARS: Final = 64
+"""With less room than this no further part is looked for."""
 _START: Final = re.compile(r"^(?:(diff --git |Index: )|(--- )|(@@ ))", re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Part:
+class _Part(NamedTuple):
     """A file's header or one hunk, by its place in the text."""
 
     start: int
     end: int
     is_header: bool
+    hunks_before: int
 
 
 class DiffShortener:
@@ -40,40 +41,41 @@ class DiffShortener:
         tool_name: str,  # noqa: ARG002 - the protocol's; a diff is cut alike whatever gave it
     ) -> Shortened | None:
         """Keep headers and hunks; see `Shortener.shorten`."""
-        parts = await _split(text)
-        hunks = sum(1 for part in parts if not part.is_header)
+        headers, hunks = await _split(text)
         chars = len(await ruler.head(text, limit_tokens))
         for _ in range(_TRIES):
-            chosen = _choose(parts, chars)
-            kept_hunks = sum(1 for index in chosen if not parts[index].is_header)
-            if not kept_hunks or len(chosen) == len(parts):
+            kept_headers = _choose(headers, int(chars * _HEADER_SHARE), gap_chars=0)
+            left = chars - sum(part.end - part.start for part in kept_headers)
+            kept_hunks = _choose(hunks, left, gap_chars=_GAP_CHARS)
+            if not kept_hunks or len(kept_headers) + len(kept_hunks) == len(headers) + len(hunks):
                 return None
-            kept = _render(text, parts, chosen)
+            kept = _render(text, sorted(kept_headers + kept_hunks), len(hunks))
             tokens = await ruler.count(kept)
             if tokens <= limit_tokens:
-                files = sum(1 for part in parts if part.is_header)
-                kept_files = len(chosen) - kept_hunks
-                shown = f"{kept_hunks} of {hunks} hunks, headers of {kept_files} of {files} files"
+                files = f"headers of {len(kept_headers)} of {len(headers)} files"
+                shown = f"{len(kept_hunks)} of {len(hunks)} hunks, {files}"
                 return Shortened(head=kept, tail="", kind=self.kind, shown=shown)
             chars = int(chars * 0.95 * limit_tokens / tokens)
         return None
 
 
-async def _split(text: str) -> list[_Part]:
-    """Split a diff into headers and hunks; what stands before the first file counts as a header."""
-    starts: list[tuple[int, bool]] = [(0, True)]
-    in_git_header = False
-    async for begin, end in line_blocks(text, 0, len(text)):
-        for found in _START.finditer(text, begin, min(end, begin + PIECE_CHARS)):
-            if found[3] is not None:
-                in_git_header = False
-                starts.append((found.start(), False))
-            elif found[1] is not None or (not in_git_header and _opens_file(text, found.end())):
-                in_git_header = found[1] is not None
-                if found.start():
-                    starts.append((found.start(), True))
-    ends = [start for start, _ in starts[1:]] + [len(text)]
-    return [_Part(start=start, end=end, is_header=head) for (start, head), end in zip(starts, ends, strict=True)]
+async def _split(text: str) -> tuple[list[_Part], list[_Part]]:
+    """Split a diff into headers and hunks; what stands before the first file belongs to its header."""
+    headers: list[_Part] = []
+    hunks: list[_Part] = []
+    start, is_header, is_git, has_file = 0, True, False, False
+    async for begin, stop in line_blocks(text, 0, len(text)):
+        for found in _START.finditer(text, begin, min(stop, begin + PIECE_CHARS)):
+            if found[2] is not None and (is_git or not _opens_file(text, found.end())):
+                continue
+            if has_file or found[3] is not None:
+                part = _Part(start, found.start(), is_header, len(hunks))
+                (headers if is_header else hunks).append(part)
+                start, is_header = found.start(), found[3] is None
+            has_file = True
+            is_git = is_git or found[1] is not None
+    (headers if is_header else hunks).append(_Part(start, len(text), is_header, len(hunks)))
+    return headers, hunks
 
 
 def _opens_file(text: str, at: int) -> bool:
@@ -83,40 +85,32 @@ def _opens_file(text: str, at: int) -> bool:
     return 0 < second < third and text.startswith("+++ ", second) and text.startswith("@@ ", third)
 
 
-def _choose(parts: Sequence[_Part], chars: int) -> set[int]:
-    """Choose headers first, then hunks in order; each costs a gap line too."""
-    chosen: set[int] = set()
-    left = int(chars * _HEADER_SHARE)
-    for index, part in enumerate(parts):
-        cost = part.end - part.start
-        if part.is_header and cost <= left:
-            chosen.add(index)
-            left -= cost
-    left += chars - int(chars * _HEADER_SHARE)
-    for index, part in enumerate(parts):
-        cost = part.end - part.start + _GAP_CHARS
-        if not part.is_header and cost <= left:
-            chosen.add(index)
-            left -= cost
+def _choose(parts: Sequence[_Part], chars: int, *, gap_chars: int) -> list[_Part]:
+    """Choose the first parts that fit; a part that is too big is passed over, until there is little room left."""
+    chosen: list[_Part] = []
+    for part in parts:
+        cost = part.end - part.start + gap_chars
+        if cost <= chars:
+            chosen.append(part)
+            chars -= cost
+        elif chars < _LEAST_CHARS:
+            break
     return chosen
 
 
-def _render(text: str, parts: Sequence[_Part], chosen: set[int]) -> str:
+def _render(text: str, chosen: Sequence[_Part], hunks: int) -> str:
     """Join the chosen parts, with a line for what is missing between them."""
-    lines: list[str] = []
-    missing_hunks = missing_lines = 0
-    for index, part in enumerate(parts):
-        if index in chosen:
-            if missing_lines:
-                lines.append(_gap(missing_hunks, missing_lines))
-                missing_hunks = missing_lines = 0
-            lines.append(text[part.start : part.end])
-        else:
-            missing_hunks += not part.is_header
-            missing_lines += text.count("\n", part.start, part.end) or 1
-    if missing_lines:
-        lines.append(_gap(missing_hunks, missing_lines))
-    return "".join(lines)
+    parts: list[str] = []
+    done = hunks_done = 0
+    for part in chosen:
+        if part.start > done:
+            parts.append(_gap(part.hunks_before - hunks_done, text.count("\n", done, part.start)))
+        parts.append(text[part.start : part.end])
+        done = part.end
+        hunks_done = part.hunks_before + (not part.is_header)
+    if done < len(text):
+        parts.append(_gap(hunks - hunks_done, text.count("\n", done) or 1))
+    return "".join(parts)
 
 
 def _gap(hunks: int, lines: int) -> str:

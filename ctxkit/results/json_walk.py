@@ -14,11 +14,13 @@ from ctxkit.results._base import Pace
 _WINDOW_CHARS: Final = 64_000
 """Most characters decoded by one call, 1 to 2 ms."""
 _MEMBERS: Final = 1_000
-"""Most children of which the place is noted, beside those that begin within the reach."""
+"""Children that are decoded one by one, as are those that begin within the reach; the others are only counted."""
+_CLOSER: Final = {"[": "]", "{": "}"}
 
 _DECODER: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_STRUCTURE: Final = re.compile(r'["\[\]{}]')
+_STRUCTURE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*("?)|[\[\]{},]', re.DOTALL)
+"""A string, whole or cut off by the window's end, or a character that parts values."""
 
 
 class NotJsonError(Exception):
@@ -44,6 +46,7 @@ class Container:
     """An array or object: the places of its first children, and how many there are."""
 
     children: tuple[Child, ...]
+    """The first ones, all of them where they are not many."""
     total: int
     end: int
     """Behind the closing bracket."""
@@ -83,6 +86,7 @@ class JsonWalker:
         self._buffer = ""
         self._buffer_start = 0
         self._known: dict[int, Container] = {}
+        self._ends: dict[int, int] = {}
 
     async def value_end(self, start: int) -> int:
         """Return the place behind the value that begins at `start`.
@@ -152,27 +156,48 @@ class JsonWalker:
             return await self._string_end(start)
         if text[start] not in "[{":
             raise NotJsonError
-        closers: list[str] = []
-        at = start
-        while True:
-            found = _STRUCTURE.search(text, at, at + _WINDOW_CHARS)
-            if found is None:
-                if at + _WINDOW_CHARS >= len(text):
+        known = self._ends.get(start)
+        return known or (await self._scan(start + 1, opened_at=start))[1]
+
+    async def _scan(self, at: int, *, opened_at: int) -> tuple[int, int]:
+        """Find the end of an open container by its brackets.
+
+        Args:
+            at: A place inside it, between two tokens and in none of its own containers.
+            opened_at: The container's bracket.
+
+        Returns:
+            How many commas follow in the container itself, and the place behind its closing bracket.
+        """
+        text = self._text
+        opened = [opened_at]
+        commas = 0
+        while at < len(text):
+            stop = min(at + _WINDOW_CHARS, len(text))
+            begun = at
+            for found in _STRUCTURE.finditer(text, at, stop):
+                char = text[found.start()]
+                if char == '"':
+                    if not found[1]:
+                        stop = await self._string_end(found.start())
+                        break
+                elif char == ",":
+                    commas += len(opened) == 1
+                elif char in "[{":
+                    opened.append(found.start())
+                elif _CLOSER[text[opened[-1]]] != char:
                     raise NotJsonError
-                at += _WINDOW_CHARS
-                await self._pace.after(_WINDOW_CHARS)
-                continue
-            place, char = found.start(), found.group()
-            await self._pace.after(place - at + 8)
-            at = place + 1
-            if char == '"':
-                at = await self._string_end(place)
-            elif char in "[{":
-                closers.append("]" if char == "[" else "}")
-            elif closers.pop() != char:
-                raise NotJsonError
-            elif not closers:
-                return at
+                elif len(opened) == 1:
+                    return commas, found.end()
+                else:
+                    self._note_end(opened.pop(), found.end())
+            await self._pace.after(stop - begun)
+            at = stop
+        raise NotJsonError
+
+    def _note_end(self, start: int, end: int) -> None:
+        if end - start >= _WINDOW_CHARS:
+            self._ends[start] = end
 
     async def _string_end(self, start: int) -> int:
         text = self._text
@@ -190,28 +215,27 @@ class JsonWalker:
     async def _walk(self, start: int) -> Container:
         text = self._text
         is_object = text[start] == "{"
-        closer = "}" if is_object else "]"
+        closer = _CLOSER[text[start]]
         children: list[Child] = []
-        total = 0
         at = skip_space(text, start + 1)
         if text[at : at + 1] == closer:
             return Container(children=(), total=0, end=at + 1)
-        while True:
+        while len(children) < _MEMBERS or at - start <= self._reach:
             begin = at
             key = ""
             if is_object:
                 key, at = await self._key(begin)
             end = await self.value_end(at)
-            total += 1
-            if len(children) < _MEMBERS or begin - start <= self._reach:
-                children.append(Child(begin=begin, start=at, end=end, key=key))
+            children.append(Child(begin=begin, start=at, end=end, key=key))
             at = skip_space(text, end)
             mark = text[at : at + 1]
             if mark == closer:
-                return Container(children=tuple(children), total=total, end=at + 1)
+                return Container(children=tuple(children), total=len(children), end=at + 1)
             if mark != ",":
                 raise NotJsonError
             at = skip_space(text, at + 1)
+        commas, end = await self._scan(at, opened_at=start)
+        return Container(children=tuple(children), total=len(children) + commas + 1, end=end)
 
     async def _key(self, begin: int) -> tuple[str, int]:
         """Return a member's key and the place of its value."""

@@ -81,12 +81,13 @@ def is_log(lines: list[str]) -> bool:
         return True
     shapes = Counter(_shape(line) for line in lines)
     shape, often = shapes.most_common(1)[0]
-    return len(lines) >= 4 * _MIN_LINES and often >= _SHAPE_SHARE * len(lines) and len(shape) > 2  # noqa: PLR2004 - a shape of one word says nothing
+    is_prose = not shape.strip("a ")
+    return len(lines) >= 4 * _MIN_LINES and often >= _SHAPE_SHARE * len(lines) and not is_prose
 
 
 def table_header(lines: list[str]) -> int:
     """Return how many of the first lines are a table's header, 0 where the lines are no table."""
-    rows = [line.rstrip("\r") for line in lines if line.strip()]
+    rows = [row.rstrip("\r") for row in _whole_rows(lines) if row.strip()]
     if len(rows) < _MIN_LINES:
         return 0
     if _RULE.match(rows[1]) and "|" in rows[0]:
@@ -102,6 +103,19 @@ def table_header(lines: list[str]) -> int:
     widths = [len(_COLUMN_GAP.split(row.strip())) for row in rows]
     has_columns = fields >= _MIN_FIELDS and sum(1 for n in widths if abs(n - fields) <= 1) >= _TABLE_SHARE * len(rows)
     return int(has_columns and not rows[0][0].isspace())
+
+
+def _whole_rows(lines: list[str]) -> list[str]:
+    """Join the lines of rows that span several in quotes; quotes that do not pair are none."""
+    rows: list[str] = []
+    is_open = False
+    for line in lines:
+        if is_open:
+            rows[-1] = f"{rows[-1]}\n{line}"
+        else:
+            rows.append(line)
+        is_open ^= line.count('"') % 2 == 1
+    return rows if len(rows) >= _MIN_LINES else lines
 
 
 def _fields(row: str, mark: str) -> int:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ctxkit.results._base import PIECE_CHARS, Kind, Ruler, Shortened
@@ -45,6 +45,10 @@ class _Passage:
     lines: tuple[str, ...]
     errors: int
 
+    def before(self, line: int) -> "_Passage":
+        """Return the part of it that stands before a line."""
+        return replace(self, lines=self.lines[: line - self.line])
+
 
 class LogShortener:
     """Keeps what tells how a run went: its start, its errors and its end."""
@@ -56,11 +60,16 @@ class LogShortener:
         text: str,
         *,
         limit_tokens: int,
-        head_ratio: float,  # noqa: ARG002 - the protocol's; a log's tail matters most, the shares are its own
+        head_ratio: float,
         ruler: Ruler,
         tool_name: str,  # noqa: ARG002 - the protocol's; a log is cut alike whatever gave it
     ) -> Shortened | None:
-        """Keep first lines, error lines and tail; see `Shortener.shorten`."""
+        """Keep first lines, error lines and tail; see `Shortener.shorten`.
+
+        The shares are a log's own, for its tail matters most; but a `head_ratio` of 1 asks for no tail, so for no log.
+        """
+        if head_ratio >= 1:
+            return None
         head = await ruler.head(text, max(1, int(limit_tokens * _HEAD_SHARE)))
         head = head[: head.rfind("\n") + 1]
         tail_tokens = max(1, limit_tokens - int(limit_tokens * (_HEAD_SHARE + _ERROR_SHARE)))
@@ -71,9 +80,10 @@ class LogShortener:
         passages, total = await _scan(text, len(head), end)
         chosen, spent = await _choose(passages, int(limit_tokens * _ERROR_SHARE), ruler)
         spare = int(limit_tokens * _ERROR_SHARE) - spent
-        if spare > _GAP_TOKENS and not passages:
+        if spare > _GAP_TOKENS:
             tail = await _whole_tail(text, tail_tokens + spare - _GAP_TOKENS, ruler)
             total -= text.count("\n", len(text) - len(tail), end)
+            chosen = [passage.before(total) for passage in chosen if passage.line < total]
         body = head + _with_gaps(chosen, total)
         errors = sum(passage.errors for passage in chosen)
         tail_lines = _line_count(tail)

@@ -67,15 +67,19 @@ _INVISIBLE: Final = (
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
 )
 """Characters of no width, as the inside of a regex class."""
-_FILLER: Final = rf"[\s{_INVISIBLE}]"
-_REACH: Final = 64
+_REACH: Final = 80
 """Most blank or invisible characters in a row inside a tag that still count as part of it."""
 _WINDOW: Final = 512
 """Characters looked at from an opening bracket on."""
+_GLANCE: Final = 24
+"""Characters that mostly suffice to see that it is no tag."""
 
+_OTHER: Final = rf"[^\x00-\x7f{_OPENERS}{_INVISIBLE}]"
 _CANDIDATE: Final = re.compile(
-    rf"[{_OPENERS}](?={_FILLER}{{0,{_REACH}}}[/\\⁄∕／]?{_FILLER}{{0,{_REACH}}}(?:[sStT]|[^\x00-\x7f]))"  # noqa: RUF001 - look-alikes of "/"
+    rf"[{_OPENERS}](?=[\s/\\⁄∕／{_INVISIBLE}]{{0,{_REACH}}}+"  # noqa: RUF001 - look-alikes of "/"
+    rf"(?:[sS](?:[yY]|[^\x00-\x7f])|[tT](?:[rR]|[^\x00-\x7f])|{_OTHER}))"
 )
+_BEGINS: Final = re.compile(r"<[\s/]*(?:sys|tru|.{0,2}\Z)")
 _HIDDEN: Final = re.compile(f"[{_INVISIBLE}]+")
 _LOOK_ALIKES: Final = {
     "<": _OPENERS,
@@ -123,6 +127,8 @@ def _defuse_piece(text: str, start: int, end: int, *, verbatim: bool) -> str:
         at = found.start()
         if at >= end:
             break
+        if not _BEGINS.match(_fold(text[at : at + _GLANCE])):
+            continue
         folded = _fold(text[at : at + _WINDOW])
         is_forged = _TAG.match(folded) is not None and (not verbatim or at < armed_to)
         if _TRUNCATED.match(folded) and _is_third(text, at):

@@ -65,6 +65,7 @@ async def shorten_pieces(
                 limits=replace(limits, tokens=tokens),
                 ruler=ruler,
                 reference=reference,
+                is_whole=len(pieces) == 1,
             )
             shown[index] = _with_text(pieces[index], text, codec)
         whole = _with_gap(shown, len(pieces), codec=codec, limits=limits, reference=reference)
