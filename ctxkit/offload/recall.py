@@ -233,14 +233,13 @@ def _page(index: SessionIndex, doc: Doc, offset: int, length: int) -> str:
 
 
 def _hit_text(index: SessionIndex, hit: Hit, query: str, number: int) -> str:
-    """Return one hit with the part of its chunk in which the match stands."""
-    at = _match_at(hit.body, query)
-    first = max(0, min(at - _EXCERPT_CHARS // 3, len(hit.body) - _EXCERPT_CHARS))
-    excerpt = hit.body[first : first + _EXCERPT_CHARS].strip()
-    place = hit.start + first
+    """Return one hit with the text round the match."""
+    at = hit.start + _match_at(hit.body, query)
+    place = max(0, min(at - _EXCERPT_CHARS // 3, hit.doc.chars - _EXCERPT_CHARS))
+    excerpt = index.text(hit.doc, place, _EXCERPT_CHARS).strip()
     before = "…" if place else ""
     after = "…" if place + _EXCERPT_CHARS < hit.doc.chars else ""
-    who = index.who(hit.doc, hit.start + at)
+    who = index.who(hit.doc, at)
     return (
         f'{number}. reference="{hit.doc.name}" offset={place} of {hit.doc.chars} characters, {who}\n'
         f"{before}{excerpt}{after}\n\n"

@@ -10,6 +10,9 @@ from ctxkit.offload.lines import unseal
 _BLANKED: Final = {0: 0x2400, **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)}
 """NUL and lone surrogates cannot be indexed; what stands for them is as long, so positions stay."""
 
+_BAD_ENDS: Final = frozenset({"error", "interrupted", "denied"})
+"""States of a tool result that are worth a word."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
@@ -81,8 +84,8 @@ def _block_texts(block: Mapping[str, Any], speaker: str) -> Iterator[tuple[str, 
         case "tool_call":
             yield f"{speaker}, call of {_tool(block)}", str(block.get("input", ""))
         case "tool_result":
-            state = block.get("state", "success")
-            ended = "" if state == "success" else f", {state}"
+            state = block.get("state")
+            ended = f", {state}" if state in _BAD_ENDS else ""
             yield f"result of {_tool(block)}{ended}", _pieces_text(block.get("output", ""))
         case "data":
             yield speaker, _media_text(block)

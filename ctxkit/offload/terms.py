@@ -28,6 +28,9 @@ def terms(text: str) -> Iterator[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     for run in _RUN.findall(text):
+        if run.isascii() and run.islower() and run.isalpha():  # most of them
+            yield run[:_TERM_CHARS]
+            continue
         components = _COMPONENT.findall(run)
         for component in components:
             yield from _component_terms(component)
