@@ -20,26 +20,42 @@ if TYPE_CHECKING:
         StoreWriteError,
         SummaryError,
     )
+    from ctxkit.host._codec import HostCodec
+    from ctxkit.host.compression import CompressionMiddleware
     from ctxkit.host.context_config import ContextConfig
+    from ctxkit.host.events import ContextEvent
+    from ctxkit.host.workspace import LocalWorkspace
+    from ctxkit.offload import Entry, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
 
 __all__ = [
+    "CompressionMiddleware",
     "ConfigError",
     "ContextConfig",
+    "ContextEvent",
     "ContextUnfitError",
     "CtxkitError",
     "Draft",
     "Edit",
     "EditKind",
+    "Entry",
+    "FileStore",
+    "HostCodec",
+    "LocalWorkspace",
+    "MemoryStore",
     "OffloadConfig",
+    "Offloader",
     "OverflowConfig",
     "Plan",
     "Reason",
     "Receipt",
+    "Record",
     "RecordNotFoundError",
     "ResultsConfig",
     "SessionLockedError",
+    "Store",
     "StoreError",
+    "StoreOffloader",
     "StoreReadError",
     "StoreWriteError",
     "SummaryConfig",
@@ -60,7 +76,12 @@ _ROOMS: Final = {
         "StoreWriteError",
         "SummaryError",
     ),
+    "ctxkit.host._codec": ("HostCodec",),
+    "ctxkit.host.compression": ("CompressionMiddleware",),
     "ctxkit.host.context_config": ("ContextConfig",),
+    "ctxkit.host.events": ("ContextEvent",),
+    "ctxkit.host.workspace": ("LocalWorkspace",),
+    "ctxkit.offload": ("Entry", "FileStore", "MemoryStore", "Offloader", "Record", "Store", "StoreOffloader"),
     "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
 }
 """Module to the public names that it defines; the imports above say the same to type checkers."""
