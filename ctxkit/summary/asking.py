@@ -55,8 +55,6 @@ class Asker:
         self.usage: Usage | None = None
         self.has_overflowed = False
         """Whether a provider said that a request was larger than its window."""
-        self.is_broken = False
-        """Whether the last call failed in a way that another one would, too."""
         self._model = model
         self._codec = codec
         self._schema = schema
@@ -143,11 +141,9 @@ class Asker:
             sleep=asyncio.sleep,
             reraise=True,
         )
-        self.is_broken = False
         try:
             answer: Answer = await retrying(self._before_deadline, call)
         except Exception as exc:  # noqa: BLE001 - whatever a model class raises, a summary without it is made
-            self.is_broken = True
             self.has_overflowed = self.has_overflowed or recognise(exc) is not None
             self.failures.append(clipped(f"{type(exc).__name__}: {exc}"))
             return None

@@ -11,6 +11,7 @@ from ctxkit.errors import SummaryError
 from ctxkit.ledger import Count, Ledger, clipped, scan_text
 from ctxkit.plan import Draft
 from ctxkit.port import Codec, ModelPort, Request
+from ctxkit.schema import SUMMARY_FIELDS
 from ctxkit.summary import prompt as texts
 from ctxkit.summary.answer import is_blank
 from ctxkit.summary.asking import Asker
@@ -26,12 +27,16 @@ _MARGIN_TOKENS: Final = 64
 _WINDOW_SHARE: Final = 0.85
 """Of the window that a request which was only estimated may fill: a prior is up to a sixth off before it is calibrated."""
 
+_WINDOW_PARTS: Final = 8
+"""A summary has at most this part of the window, and no more tokens than what it stands for."""
+
 _LEAST_SUMMARY_TOKENS: Final = 200
 _LEAST_CHUNK_TOKENS: Final = 200
 _FAILED_CHUNKS: Final = 2
 """After so many failed chunks in a row the rest is collected without a model."""
 
 _SMALLEST_HALF_CHARS: Final = 2000
+_LEAST_CHARS: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +108,8 @@ class Summarizer:
             The draft; its origin says how it was made, its failures what went wrong on the way.
         """
         tokens = material.tokens if material.tokens is not None else await self._tokens_of(material.messages)
-        limit = min(self._config.max_tokens, max(tokens, _LEAST_SUMMARY_TOKENS))
+        most = min(tokens, self._model.context_size // _WINDOW_PARTS)
+        limit = min(self._config.max_tokens, max(most, _LEAST_SUMMARY_TOKENS))
         asker = Asker(
             self._model, self._codec, schema=self._schema, config=self._config, max_tokens=limit, count=self._count
         )
@@ -159,7 +165,7 @@ class Summarizer:
 
     async def _fits_cold(self, run: "_Run", tokens: int) -> bool:
         overhead = await self._count(f"{self._instruction(run)}\n{run.material.previous}") + _MARGIN_TOKENS
-        return tokens + overhead + self._answer_room(run) <= self._model.context_size * _WINDOW_SHARE
+        return tokens + overhead + run.max_tokens <= self._model.context_size * _WINDOW_SHARE
 
     def _cold(self, run: "_Run") -> "list[Msg]":
         """Return the request for the host's structured output, as the host itself would build it."""
@@ -167,15 +173,12 @@ class Summarizer:
         before = [self._codec.user_message(f"{texts.PREVIOUS}\n{material.previous}")] if material.previous else []
         return [*before, *material.messages, self._codec.user_message(run.task)]
 
-    def _answer_room(self, run: "_Run") -> int:
-        return min(run.max_tokens, self._model.context_size // 4)
-
     async def _tokens_of(self, messages: "Sequence[Msg]") -> int:
         return sum([await self._count(unit.text) for unit in units_of(messages)])
 
     async def _staged(self, run: "_Run") -> Mapping[str, Any] | None:
         """Return a summary merged from summaries of parts, or None where no part had one."""
-        window = int(self._model.context_size * _WINDOW_SHARE) - self._answer_room(run)
+        window = int(self._model.context_size * _WINDOW_SHARE) - run.max_tokens
         overhead = await self._count(self._instruction(run) + texts.CHUNK + texts.UNTRUSTED) + _MARGIN_TOKENS
         limit = max(_LEAST_CHUNK_TOKENS, window - overhead)
         chunks = await chunks_of(list(units_of(run.material.messages)), limit_tokens=limit, count=self._count)
@@ -189,8 +192,13 @@ class Summarizer:
             partials.extend(found or [await self._extracted(run, chunk)])
         if not written:
             return None
-        previous = [{"summary_before": run.material.previous}] if run.material.previous else []
-        return await self._merged(run, [*previous, *partials], limit)
+        return await self._merged(run, [*self._previous(run), *partials], limit)
+
+    def _previous(self, run: "_Run") -> list[Mapping[str, Any]]:
+        """Return the summary before this one as one more partial summary, under a field that the schema has."""
+        names = list(self._schema.get("properties") or SUMMARY_FIELDS)
+        name = "context_to_preserve" if "context_to_preserve" in names else names[0]
+        return [{name: f"{texts.PREVIOUS}\n{run.material.previous}"}] if run.material.previous else []
 
     async def _chunk(self, run: "_Run", chunk: Chunk, place: str) -> list[Mapping[str, Any]]:
         """Return the summary of a chunk, of its halves where the provider finds it too large, or nothing."""
@@ -241,21 +249,20 @@ class Summarizer:
 
     async def _merged_by_code(self, run: "_Run", group: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return the fields of all partial summaries one after the other, each shortened alike until they fit."""
-        last = dict(group[-1])
-        known = [partial for partial in group if "summary_before" not in partial]
-        limit_chars = 4 * run.max_tokens
+        each_chars = 4 * run.max_tokens // len(group)
         while True:
-            merged = {name: _joined(name, value, known, limit_chars // len(known)) for name, value in last.items()}
-            if await self._count(_json_text(merged)) <= run.max_tokens or limit_chars < run.max_tokens // 4:
+            merged = {name: _joined(name, value, group, each_chars) for name, value in group[-1].items()}
+            if await self._count(_json_text(merged)) <= run.max_tokens or each_chars < _LEAST_CHARS:
                 return merged
-            limit_chars = limit_chars * 3 // 4
+            each_chars = each_chars * 3 // 4
 
 
-def _joined(name: str, value: object, partials: Sequence[Mapping[str, Any]], limit_chars: int) -> object:
+def _joined(name: str, value: object, partials: Sequence[Mapping[str, Any]], each_chars: int) -> object:
+    """Return what the partial summaries say in one field; of what is no text, the newest holds."""
     if not isinstance(value, str):
         return value
     said = [text for partial in partials if isinstance(text := partial.get(name), str) and not is_blank(text)]
-    return "\n".join(clipped(text, max(limit_chars // 4, 20)) for text in dict.fromkeys(said)) or value
+    return "\n".join(dict.fromkeys(clipped(text, each_chars) for text in said)) or value
 
 
 def _json_text(fields: Mapping[str, Any]) -> str:
