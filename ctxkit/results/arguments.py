@@ -53,6 +53,7 @@ async def _object(text: str, limits: Limits, ruler: Ruler, note: Callable[[int],
     if text[start : start + 1] != "{":
         raise NotJsonError
     chars = len(await ruler.head(text[start:], limits.tokens))
+    rate = limits.tokens / max(1, chars)
     walker = JsonWalker(text, reach=chars)
     end = (await walker.container(start)).end
     if skip_space(text, end) != len(text):
@@ -62,7 +63,7 @@ async def _object(text: str, limits: Limits, ruler: Ruler, note: Callable[[int],
             text,
             walker,
             ruler=ruler,
-            tokens_per_char=limits.tokens / max(1, chars),
+            tokens_per_char=rate,
             head_ratio=limits.head_ratio,
             note=note,
             keeps_keys=True,

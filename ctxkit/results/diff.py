@@ -14,6 +14,8 @@ _GAP_CHARS: Final = 32
 """Characters of a line that says what was left out, about."""
 _LEAST_CHARS: Final = 64
 """With less room than this no further part is looked for."""
+_MOST_PARTS: Final = 20_000
+"""Headers and hunks of which the place is noted; of what follows none would fit, it is only counted."""
 _START: Final = re.compile(r"^(?:(diff --git |Index: )|(--- )|(@@ ))", re.MULTILINE)
 
 
@@ -41,41 +43,48 @@ class DiffShortener:
         tool_name: str,  # noqa: ARG002 - the protocol's; a diff is cut alike whatever gave it
     ) -> Shortened | None:
         """Keep headers and hunks; see `Shortener.shorten`."""
-        headers, hunks = await _split(text)
+        headers, hunks, counts = await _split(text)
         chars = len(await ruler.head(text, limit_tokens))
         for _ in range(_TRIES):
             kept_headers = _choose(headers, int(chars * _HEADER_SHARE), gap_chars=0)
             left = chars - sum(part.end - part.start for part in kept_headers)
             kept_hunks = _choose(hunks, left, gap_chars=_GAP_CHARS)
-            if not kept_hunks or len(kept_headers) + len(kept_hunks) == len(headers) + len(hunks):
+            if not kept_hunks or len(kept_headers) + len(kept_hunks) == sum(counts):
                 return None
-            kept = _render(text, sorted(kept_headers + kept_hunks), len(hunks))
+            kept = _render(text, sorted(kept_headers + kept_hunks), counts[1])
             tokens = await ruler.count(kept)
             if tokens <= limit_tokens:
-                files = f"headers of {len(kept_headers)} of {len(headers)} files"
-                shown = f"{len(kept_hunks)} of {len(hunks)} hunks, {files}"
+                files = f"headers of {len(kept_headers)} of {counts[0]} files"
+                shown = f"{len(kept_hunks)} of {counts[1]} hunks, {files}"
                 return Shortened(head=kept, tail="", kind=self.kind, shown=shown)
             chars = int(chars * 0.95 * limit_tokens / tokens)
         return None
 
 
-async def _split(text: str) -> tuple[list[_Part], list[_Part]]:
-    """Split a diff into headers and hunks; what stands before the first file belongs to its header."""
+async def _split(text: str) -> tuple[list[_Part], list[_Part], tuple[int, int]]:
+    """Split a diff into headers and hunks, and count both; what stands before the first file belongs to its header."""
     headers: list[_Part] = []
     hunks: list[_Part] = []
+    header_count = hunk_count = 0
     start, is_header, is_git, has_file = 0, True, False, False
     async for begin, stop in line_blocks(text, 0, len(text)):
         for found in _START.finditer(text, begin, min(stop, begin + PIECE_CHARS)):
             if found[2] is not None and (is_git or not _opens_file(text, found.end())):
                 continue
             if has_file or found[3] is not None:
-                part = _Part(start, found.start(), is_header, len(hunks))
-                (headers if is_header else hunks).append(part)
+                _note(headers if is_header else hunks, _Part(start, found.start(), is_header, hunk_count))
+                header_count += is_header
+                hunk_count += not is_header
                 start, is_header = found.start(), found[3] is None
             has_file = True
             is_git = is_git or found[1] is not None
-    (headers if is_header else hunks).append(_Part(start, len(text), is_header, len(hunks)))
-    return headers, hunks
+    _note(headers if is_header else hunks, _Part(start, len(text), is_header, hunk_count))
+    return headers, hunks, (header_count + is_header, hunk_count + (not is_header))
+
+
+def _note(parts: list[_Part], part: _Part) -> None:
+    if len(parts) < _MOST_PARTS:
+        parts.append(part)
 
 
 def _opens_file(text: str, at: int) -> bool:

@@ -53,9 +53,9 @@ async def _document(
 ) -> Shortened | None:
     """Fit one JSON value: try a number of characters, measure, correct."""
     chars = max(2, len(await ruler.head(text[start:end], limit_tokens)))
+    rate = limit_tokens / chars
     best: tuple[str, list[Cut]] | None = None
     for _ in range(_TRIES):
-        rate = limit_tokens / chars
         fitter = JsonFitter(text, walker, ruler=ruler, tokens_per_char=rate, head_ratio=head_ratio, note=_note)
         kept = await fitter.fit(start, end, chars)
         tokens = await ruler.count(kept)
