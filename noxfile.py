@@ -8,7 +8,6 @@ the path.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import nox
 
@@ -121,7 +120,5 @@ def docs(session: nox.Session) -> None:
 @nox.session(venv_backend="none", requires=["env"], default=False)
 def benchmarks(session: nox.Session) -> None:
     """Run the benchmarks beside AgentScope's built-in: `nox -s benchmarks -- --seeds 3`."""
-    results = Path("benchmarks/results")
-    results.mkdir(parents=True, exist_ok=True)
-    # The benchmarks are run as modules of the checkout, ctxkit too.
+    # They are modules of the checkout, and so is the ctxkit that they measure.
     run_shared(session, "python", "-m", "benchmarks", *session.posargs, env={"PYTHONSAFEPATH": ""})
