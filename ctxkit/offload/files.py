@@ -66,8 +66,8 @@ class FileStore:
     """
 
     def __init__(self, root: str | os.PathLike[str], *, lock_timeout_s: float = 10.0) -> None:
-        # As the host does it: `resolve()` would follow links, and references would not be what the user expects.
-        self.root = Path(os.path.abspath(root))  # noqa: PTH100
+        # `resolve()` would follow links, and references would not be what the user expects.
+        self.root = Path(os.path.normpath(Path(root) if Path(root).is_absolute() else Path.cwd() / root))
         self._lock_timeout_s = lock_timeout_s
         self._running = _Running()
 

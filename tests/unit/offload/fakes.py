@@ -63,7 +63,9 @@ class Message:
 class FakeCodec:
     """What the offload room asks of a codec."""
 
-    def with_content(self, message: Message, content: Sequence[Any], *, mark: Mapping[str, Any] | None = None) -> Message:
+    def with_content(
+        self, message: Message, content: Sequence[Any], *, mark: Mapping[str, Any] | None = None
+    ) -> Message:
         return replace(message, content=list(content))
 
     def with_output(self, result: Result, output: Any, *, mark: Mapping[str, Any] | None = None) -> Result:

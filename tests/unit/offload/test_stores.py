@@ -117,7 +117,16 @@ async def test_an_empty_blob_is_a_blob(store):
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     "reference",
-    ["", "/etc/passwd", "x", "sessions/s/context.jsonl", "{root}/sessions/../../x", "{root}/sessions/s/.lock", "{root}/secret", "\x00"],
+    [
+        "",
+        "/etc/passwd",
+        "x",
+        "sessions/s/context.jsonl",
+        "{root}/sessions/../../x",
+        "{root}/sessions/s/.lock",
+        "{root}/secret",
+        "\x00",
+    ],
 )
 async def test_a_reference_from_elsewhere_is_not_found(store, reference, tmp_path):
     await store.append("s", [record("a")])
