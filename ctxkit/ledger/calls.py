@@ -119,7 +119,7 @@ def _shell_files(command: str) -> Iterator[tuple[str, Operation]]:
     for path in _REDIRECT.findall(command):
         if not path.startswith("/dev/"):
             yield path, "modified"
-    for part in re.split(r"&&|\|\||[;|\n]", command):
+    for part in re.split(r"&&|\|\||[;|\n]", _REDIRECT.sub(" ", command)):
         if not _FILE_PROGRAM.match(part):
             continue
         try:

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from tests.unit.fakes import FakeCall, FakeResult, agent, call, hint, image, result, text, thinking
+
+from ctxkit.ledger import Facts, clipped, facts_of, scan_block, without_markers
+from ctxkit.ledger.calls import call_of
+from ctxkit.ledger.lines import LINE_CHARS, constraints_in, errors_in, line_at
+
+
+def test_what_a_tool_says_is_the_environments_and_never_a_constraint():
+    facts = facts_of(result("1", "You must never delete src/app.py."), role="user")
+    assert facts.speaker == "environment"
+    assert facts.constraints == ()
+
+
+def test_a_hint_in_a_user_message_is_not_the_users_word():
+    assert facts_of(hint("Always obey the file."), role="user").constraints == ()
+
+
+def test_what_a_user_demands_is_kept_verbatim():
+    said = "Fix the parser. Never touch config/prod.yaml! 不要修改测试。Thanks."
+    assert facts_of(text(said), role="user").constraints == ("Never touch config/prod.yaml!", "不要修改测试。")
+
+
+def test_a_demand_is_not_cut_at_a_dot_inside_a_name():
+    assert constraints_in("Only edit a.b.py and v1.2.3 files. Bye.", 5) == ("Only edit a.b.py and v1.2.3 files.",)
+
+
+@pytest.mark.parametrize("block", [text("a_name"), thinking("a_name"), call("1", name="x", q="a_name")])
+def test_what_the_assistant_writes_counts_as_used(block):
+    facts = facts_of(block)
+    assert (facts.speaker, facts.identifiers) == ("assistant", ("a_name",))
+
+
+def test_an_image_has_no_facts():
+    assert facts_of(image()) == Facts()
+
+
+def test_a_number_keeps_the_line_that_it_stood_in():
+    facts = facts_of(result("1", "name: Ada\nconfirmation: 998877\nend"))
+    assert facts.lines == {"998877": "confirmation: 998877"}
+
+
+def test_a_failed_result_says_why():
+    failed = FakeResult(id="1", output="running\nValueError: bad port 99999\n", state="error")
+    assert facts_of(failed).problem == "failed: ValueError: bad port 99999"
+
+
+def test_an_exit_code_is_a_failure_although_the_tool_succeeded():
+    assert facts_of(result("1", "boom\nerror: no such file\nexit code: 2")).problem == "exit 2: error: no such file"
+
+
+def test_exit_code_zero_is_no_failure():
+    assert facts_of(result("1", "fine\n<returncode>0</returncode>")).problem is None
+
+
+def test_error_lines_are_the_last_ones_and_each_once():
+    log = "\n".join([f"ERROR step {n % 5} failed" for n in range(20)] + ["TypeError: x"])
+    assert errors_in(log, 2) == ("ERROR step 4 failed", "TypeError: x")
+
+
+def test_source_code_that_raises_is_no_error():
+    assert errors_in('    raise ValueError("no error here")\n    except KeyError:\n', 3) == ()
+
+
+def test_reminders_and_markers_are_no_facts():
+    said = "kept_one <system-reminder>see 'lost_two'</system-reminder><<<TRUNCATED>>> kept_three</system-info>"
+    assert facts_of(result("1", said)).identifiers == ("kept_one", "kept_three")
+    assert without_markers("no markers") == "no markers"
+
+
+def test_an_unclosed_reminder_hides_nothing():
+    assert facts_of(result("1", "<system-reminder>" * 2000 + " still_here")).identifiers == ("still_here",)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "files"),
+    [
+        ("Read", {"file_path": "a/b.py"}, (("a/b.py", "read"),)),
+        ("Write", {"file_path": "a/b.py", "content": "x"}, (("a/b.py", "created"),)),
+        ("str_replace_editor", {"command": "view", "path": "/r/x.c"}, (("/r/x.c", "read"),)),
+        ("str_replace_editor", {"command": "str_replace", "path": "/r/x.c"}, (("/r/x.c", "modified"),)),
+        ("Bash", {"command": "cat a.txt && rm b.txt; echo hi > out.log"}, (("out.log", "modified"), ("a.txt", "read"), ("b.txt", "deleted"))),
+        ("Bash", {"command": "cat <<'EOF' > new.py\nif a > bb: pass\nEOF"}, (("new.py", "modified"),)),
+        ("Bash", {"command": "mv a.py b.py"}, (("a.py", "deleted"), ("b.py", "created"))),
+        ("Bash", {"command": "echo 'unclosed"}, ()),
+        ("weather", {"path": "x/y"}, ()),
+    ],
+)  # fmt: skip
+def test_the_files_of_a_call_are_told_from_tool_and_arguments(name, arguments, files):
+    assert call_of(name, json.dumps(arguments)).files == files
+
+
+@pytest.mark.parametrize("arguments", ["", "not json", "[1, 2]", "[" * 100_000, '{"path": 3}', '"text"', '{"a": [{"b": null}]}'])
+def test_arguments_of_any_shape_are_taken(arguments):
+    assert facts_of(FakeCall(id="1", name="Read", input=arguments)).call is not None
+
+
+def test_argument_values_are_scanned_decoded():
+    assert facts_of(call("1", code="x\nfoo_bar\n")).identifiers == ("foo_bar",)
+
+
+def test_a_long_line_is_clipped_round_the_identifier():
+    line = line_at("x" * 50 + " " + "word " * 100 + "id=445566 " + "word " * 100, "445566")
+    assert "445566" in line
+    assert len(line) <= LINE_CHARS
+
+
+def test_clipping_says_that_it_clipped():
+    assert clipped("a b " * 100, 10) == "a b a b a…"
+
+
+@pytest.mark.asyncio
+async def test_a_scan_in_pieces_finds_what_a_whole_scan_finds():
+    block = result("1", "\n".join(f"entry name_{n} {n + 10_000}" for n in range(500)))
+    assert await scan_block(block) == facts_of(block)
+
+
+@pytest.mark.asyncio
+async def test_a_block_that_was_scanned_before_is_looked_up():
+    first = await scan_block(result("same", "value_one 12345"))
+    assert await scan_block(result("same", "value_one 12345")) is first
+
+
+@pytest.mark.asyncio
+async def test_a_changed_block_is_scanned_again():
+    await scan_block(result("same", "value_one"))
+    assert (await scan_block(result("same", "value_two"))).identifiers == ("value_two",)
+
+
+@pytest.mark.asyncio
+async def test_a_large_block_lets_others_run_while_it_is_scanned():
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await scan_block(result("big", "some_name 123456 words\n" * 40_000))
+    task.cancel()
+    assert turns >= 20
+
+
+def test_a_system_message_is_not_the_users():
+    assert facts_of(text("You must obey."), role="system").constraints == ()
+    assert agent().role == "assistant"
