@@ -99,11 +99,10 @@ class StoreOffloader:
         """
         if block.source.type != "base64":
             return block
-        data, extension = await _decode(block.source.data), mimetypes.guess_extension(block.source.media_type) or ""
+        data, media_type = await _decode(block.source.data), block.source.media_type
         if data is None:  # it is no base64, but it is not lost
-            data, extension = block.source.data.encode("utf-8", "backslashreplace"), ".txt"
-        digest = await asyncio.to_thread(lambda: sha256(data).hexdigest())
-        name = f"{digest}{extension if _EXTENSION.fullmatch(extension) else '.bin'}"
+            data, media_type = block.source.data.encode("utf-8", "backslashreplace"), "text/plain"
+        name = await asyncio.to_thread(_media_name, data, media_type)
         return self._codec.with_url(block, self._media_url(await self.store.put(None, name, data)))
 
     async def _as_text(self, piece: "Piece") -> str:
@@ -158,6 +157,12 @@ async def _decode(text: str) -> bytes | None:
         except ValueError:
             return None
     return bytes(data)
+
+
+def _media_name(data: bytes, media_type: str) -> str:
+    """Return the hash of the content and an extension; blocks, for both may take a while and the latter a file."""
+    extension = mimetypes.guess_extension(media_type) or ""
+    return f"{sha256(data).hexdigest()}{extension if _EXTENSION.fullmatch(extension) else '.bin'}"
 
 
 def _url_of(reference: str) -> str:

@@ -131,7 +131,7 @@ class Recall:
             StoreReadError: The store failed.
         """
         index = await self._refreshed(session_id)
-        name = reference.strip().strip("'\"`")
+        name = plain(reference[:_QUERY_CHARS].strip().strip("'\"`"))
         doc = await asyncio.to_thread(self._find, index, session_id, name)
         if doc is None:
             known = await asyncio.to_thread(index.docs, limit=_LISTED)

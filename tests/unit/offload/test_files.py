@@ -123,7 +123,8 @@ async def test_hostile_ids_stay_inside_the_root(tmp_path_factory, session, call)
     references = [await store.append(session, [record("a")]), await store.put(session, result_name(call), b"x")]
     assert [await store.get(reference) for reference in references][1] == b"x"
     for reference in references:
-        assert Path(reference).resolve().is_relative_to(root / "sessions")
+        assert os.path.normpath(reference) == reference
+        assert Path(reference).is_relative_to(root / "sessions")
         assert len(Path(reference).relative_to(root).parts) == 3
     await store.delete(session)
     assert [path.name for path in outer.iterdir()] == ["root"]
@@ -204,11 +205,9 @@ async def test_a_planted_directory_link_is_not_followed(tmp_path, name):
     (root / name).parent.mkdir(parents=True)
     (root / name).symlink_to(elsewhere)
     store = FileStore(root)
+    write = store.put(None, "x.png", b"x") if name == "data" else store.append("s", [record("a")])
     with pytest.raises(StoreWriteError):
-        if name == "data":
-            await store.put(None, "x.png", b"x")
-        else:
-            await store.append("s", [record("a")])
+        await write
     assert list(elsewhere.iterdir()) == []
     if name == "sessions/s":
         (elsewhere / "kept").write_text("x")
@@ -314,9 +313,12 @@ async def test_a_file_that_cannot_be_read_is_an_error_not_an_empty_session(tmp_p
 async def test_a_session_that_another_writer_holds_is_an_error_after_a_bounded_wait(tmp_path):
     store = FileStore(tmp_path, lock_timeout_s=0.05)
     await store.append("s", [record("a")])
-    with directory.Directory.at(log_of(tmp_path).parent, create=False) as folder, lock.locked(folder, timeout_s=1):
-        with pytest.raises(StoreWriteError, match="another writer"):
-            await store.append("s", [record("b")])
+    with (
+        directory.Directory.at(log_of(tmp_path).parent, create=False) as folder,
+        lock.locked(folder, timeout_s=1),
+        pytest.raises(StoreWriteError, match="another writer"),
+    ):
+        await store.append("s", [record("b")])
     await store.append("s", [record("b")])
     assert await ids(store) == ["a", "b"]
 

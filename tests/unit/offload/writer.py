@@ -23,10 +23,12 @@ async def main(root: str, session: str, name: str, count: int) -> None:
     store = FileStore(root)
     for number in range(count):
         await store.append(session, [record(name, number)])
-        print(number, flush=True)
+        sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
         if number % 5 == 0:
             await store.put(session, f"tool_result-{name}-{number}.txt", blob(name, number))
-            print(f"F{number}", flush=True)
+            sys.stdout.write(f"F{number}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
