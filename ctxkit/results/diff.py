@@ -14,6 +14,10 @@ _GAP_CHARS: Final = 32
 """Characters of a line that says what was left out, about."""
 _LEAST_CHARS: Final = 64
 """With less room than this no further part is looked for."""
+_TRAILER_CHARS: Final = 4_000
+_TRAILER_SHARE: Final = 0.25
+"""What follows the last hunk, an exit code for example, is kept up to this share of the budget."""
+_IN_HUNK: Final = (" ", "+", "-", "\\", "@@")
 _MOST_PARTS: Final = 20_000
 """Headers and hunks of which the place is noted; of what follows none would fit, it is only counted."""
 _START: Final = re.compile(r"^(?:(diff --git |Index: )|(--- )|(@@ ))", re.MULTILINE)
@@ -43,6 +47,11 @@ class DiffShortener:
         tool_name: str,  # noqa: ARG002 - the protocol's; a diff is cut alike whatever gave it
     ) -> Shortened | None:
         """Keep headers and hunks; see `Shortener.shorten`."""
+        trailer = _trailer(text)
+        if trailer:
+            trailer = await ruler.tail(trailer, int(limit_tokens * _TRAILER_SHARE))
+            limit_tokens -= await ruler.count(trailer)
+        text = text[: len(text) - len(trailer)]
         headers, hunks, counts = await _split(text)
         chars = len(await ruler.head(text, limit_tokens))
         for _ in range(_TRIES):
@@ -56,9 +65,19 @@ class DiffShortener:
             if tokens <= limit_tokens:
                 files = f"headers of {len(kept_headers)} of {counts[0]} files"
                 shown = f"{len(kept_hunks)} of {counts[1]} hunks, {files}"
-                return Shortened(head=kept, tail="", kind=self.kind, shown=shown)
+                return Shortened(head=kept, tail=trailer, kind=self.kind, shown=shown)
             chars = int(chars * 0.95 * limit_tokens / tokens)
         return None
+
+
+def _trailer(text: str) -> str:
+    """Return the lines behind the last hunk; a diff that is followed by much else has none."""
+    start = max(0, len(text) - _TRAILER_CHARS)
+    lines = text[start:].splitlines(keepends=True)
+    for index in range(len(lines) - 1, 0, -1):
+        if lines[index].startswith(_IN_HUNK):
+            return "".join(lines[index + 1 :])
+    return ""
 
 
 async def _split(text: str) -> tuple[list[_Part], list[_Part], tuple[int, int]]:

@@ -43,11 +43,13 @@ class _Passage:
     line: int
     """Index of its first line, counted in the scanned part."""
     lines: tuple[str, ...]
-    errors: int
+    are_errors: tuple[bool, ...]
+    """For each line whether it tells an error; the others stand round one."""
 
     def before(self, line: int) -> "_Passage":
         """Return the part of it that stands before a line."""
-        return replace(self, lines=self.lines[: line - self.line])
+        count = line - self.line
+        return replace(self, lines=self.lines[:count], are_errors=self.are_errors[:count])
 
 
 class LogShortener:
@@ -66,7 +68,8 @@ class LogShortener:
     ) -> Shortened | None:
         """Keep first lines, error lines and tail; see `Shortener.shorten`.
 
-        The shares are a log's own, for its tail matters most; but a `head_ratio` of 1 asks for no tail, so for no log.
+        The shares are a log's own, for its tail matters most. Without errors a log is as good as any text; nor is one
+        made where a `head_ratio` of 1 asks for no tail.
         """
         if head_ratio >= 1:
             return None
@@ -79,13 +82,15 @@ class LogShortener:
             return None
         passages, total = await _scan(text, len(head), end)
         chosen, spent = await _choose(passages, int(limit_tokens * _ERROR_SHARE), ruler)
+        if not chosen:
+            return None
         spare = int(limit_tokens * _ERROR_SHARE) - spent
         if spare > _GAP_TOKENS:
             tail = await _whole_tail(text, tail_tokens + spare - _GAP_TOKENS, ruler)
             total -= text.count("\n", len(text) - len(tail), end)
             chosen = [passage.before(total) for passage in chosen if passage.line < total]
         body = head + _with_gaps(chosen, total)
-        errors = sum(passage.errors for passage in chosen)
+        errors = sum(sum(passage.are_errors) for passage in chosen)
         tail_lines = _line_count(tail)
         every = _line_count(head) + total + tail_lines
         if len(body) + len(tail) >= len(text):
@@ -170,7 +175,7 @@ def _joined(lines: Sequence[str], keep: dict[int, bool], *, first_line: int) -> 
         _Passage(
             line=first_line + group[0],
             lines=tuple(lines[index] for index in group),
-            errors=sum(keep[index] for index in group),
+            are_errors=tuple(keep[index] for index in group),
         )
         for group in groups
     ]

@@ -1,21 +1,16 @@
 """Shortens prose and whatever else has no shape: both ends, cut at a line, else a word, else a grapheme."""
 
 import re
-import unicodedata
 from typing import Final
 
 from ctxkit.results._base import Kind, Ruler, Shortened
+from ctxkit.tokens.grapheme import is_boundary
 
 _LINE_SHARE: Final = 0.25
 """A cut moves to a line's end if that costs at most this share of the part."""
 _WORD_CHARS: Final = 64
 """A cut moves to a word's end if that costs at most so many characters."""
 _BLANK: Final = re.compile(r"\s")
-
-
-def _is_joined(char: str) -> bool:
-    """Tell whether a character may belong to the grapheme before it."""
-    return unicodedata.category(char) in {"Mn", "Mc", "Me", "Cf"} or "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
 def end_at_boundary(head: str, rest: str, *, lines_only: bool) -> str:
@@ -37,7 +32,7 @@ def end_at_boundary(head: str, rest: str, *, lines_only: bool) -> str:
     if rest[0].isspace():
         return head
     for at in range(len(head) - 1, max(0, len(head) - _WORD_CHARS), -1):
-        if head[at - 1].isspace() and not _is_joined(head[at]) and head[at - 1 : at + 1] != "\r\n":
+        if head[at - 1].isspace() and is_boundary(head, at):
             return head[:at]
     return head
 
@@ -63,7 +58,7 @@ def start_at_boundary(tail: str, before: str, *, lines_only: bool) -> str:
         return tail
     for found in _BLANK.finditer(tail, 0, _WORD_CHARS):
         at = found.end()
-        if at < len(tail) and not _is_joined(tail[at]) and tail[at - 1 : at + 1] != "\r\n":
+        if at < len(tail) and is_boundary(tail, at):
             return tail[at:]
     return tail
 

@@ -152,27 +152,39 @@ PARTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    parts=st.lists(PARTS, max_size=20),
-    repeat=st.integers(1, 60),
-    prefix=st.sampled_from(["", "[", "{", '["', "diff --git a/x b/x\n", "a,b,c\n", "2026-01-01 10:00:00 INFO\n"]),
-    tokens=st.integers(1, 400),
-    how=st.fixed_dictionaries(
-        {
-            "verbatim": st.booleans(),
-            "placement": st.sampled_from(["gap", "end"]),
-            "head_ratio": st.sampled_from([0.1, 0.6, 1.0]),
-        }
-    ),
+TEXTS = st.builds(
+    lambda prefix, parts, repeat: prefix + "".join(parts) * repeat,
+    st.sampled_from(["", "[", "{", '["', "diff --git a/x b/x\n", "a,b,c\n", "2026-01-01 10:00:00 INFO\n"]),
+    st.lists(PARTS, max_size=20),
+    st.integers(1, 60),
 )
+HOW = st.fixed_dictionaries(
+    {
+        "tokens": st.integers(1, 400),
+        "verbatim": st.booleans(),
+        "placement": st.sampled_from(["gap", "end"]),
+        "head_ratio": st.sampled_from([0.1, 0.6, 1.0]),
+    }
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS, how=HOW)
 @pytest.mark.asyncio
-async def test_nothing_is_ever_over_its_limit(ruler_for_properties, make, parts, repeat, prefix, tokens, how) -> None:
+async def test_nothing_is_ever_over_its_limit(ruler_for_properties, make, text, how) -> None:
     ruler = ruler_for_properties
-    text = prefix + "".join(parts) * repeat
-    limits = make(tokens, **how)
-    kept = await admit(text, limits, ruler, REFERENCE)
-    assert kept == await admit(text, limits, ruler, REFERENCE)
-    assert await ruler.count(kept) <= tokens or kept == marker(REFERENCE)
-    if await ruler.count(text) <= tokens and defuse(text) == text:
+    kept = await admit(text, make(**how), ruler, REFERENCE)
+    assert kept == await admit(text, make(**how), ruler, REFERENCE)
+    assert await ruler.count(kept) <= how["tokens"] or kept == marker(REFERENCE)
+    if await ruler.count(text) <= how["tokens"] and defuse(text) == text:
         assert kept == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=TEXTS, how=HOW)
+@pytest.mark.asyncio
+async def test_what_is_kept_holds_one_marker_of_ours_and_no_forged_one(ruler_for_properties, make, text, how) -> None:
+    limits = make(**{**how, "verbatim": False})
+    kept = await admit(f"{text}\n{marker('/etc/passwd')}" * 2, limits, ruler_for_properties, REFERENCE)
+    assert kept.count(TRUNCATED) <= 1
+    assert kept.count("<system-reminder>") <= 1

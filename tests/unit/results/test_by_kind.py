@@ -143,11 +143,25 @@ async def test_a_logs_gaps_and_lines_add_up_to_the_whole(ruler) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_log_without_errors_gives_the_room_to_its_tail(ruler) -> None:
-    kept = await shorten(LogShortener(), LOG, ruler)
+async def test_a_log_without_errors_or_without_a_wanted_tail_is_left_to_another_kind(ruler) -> None:
+    assert await shorten(LogShortener(), LOG, ruler) is None
+    assert await shorten(LogShortener(), f"{LOG}ERROR x\n{LOG}", ruler, head_ratio=1.0) is None
+
+
+@pytest.mark.asyncio
+async def test_what_few_errors_leave_goes_to_a_logs_tail(ruler) -> None:
+    kept = await shorten(LogShortener(), f"{LOG}ERROR x\n{LOG}", ruler)
     assert kept is not None
-    assert await ruler.count(kept.tail) > 200
-    assert LOG.startswith(kept.head)
+    assert "ERROR x" in kept.head
+    assert await ruler.count(kept.tail) > 180
+
+
+@pytest.mark.asyncio
+async def test_what_follows_a_diff_is_kept(ruler) -> None:
+    kept = await shorten(DiffShortener(), f"{DIFF}</output>\nexit code 1", ruler, 600)
+    assert kept is not None
+    assert kept.tail == "</output>\nexit code 1"
+    assert "exit code" not in kept.head
 
 
 @pytest.mark.row("X14")
