@@ -123,7 +123,7 @@ async def test_hostile_ids_stay_inside_the_root(tmp_path_factory, session, call)
     references = [await store.append(session, [record("a")]), await store.put(session, result_name(call), b"x")]
     assert [await store.get(reference) for reference in references][1] == b"x"
     for reference in references:
-        assert os.path.normpath(reference) == reference
+        assert not {"..", ".", ""} & set(reference.split("/")[1:])
         assert Path(reference).is_relative_to(root / "sessions")
         assert len(Path(reference).relative_to(root).parts) == 3
     await store.delete(session)
