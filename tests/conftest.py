@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import ctxkit
 
 OURS = str(Path(ctxkit.__file__).parent)
 HOST = "/site-packages/agentscope/"
+LONGEST_ID = 60
+"""Bytes of a parameter that may stand in a test's name."""
 
 # A shared machine may take its time with one example; CI looks at the same examples each time.
 settings.register_profile("ctxkit", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -61,6 +64,14 @@ def blocking_calls_fail(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     finally:
         watch.deactivate()
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long parameter by its length and hash; the rest is pytest's own way."""
+    text = val.encode("utf-8", "backslashreplace") if isinstance(val, str) else val
+    if isinstance(text, bytes) and len(text) > LONGEST_ID:
+        return f"{argname}-{len(text)}-{blake2b(text, digest_size=3).hexdigest()}"
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
