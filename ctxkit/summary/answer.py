@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from json_repair import repair_json
-from jsonschema import SchemaError
 from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
+from referencing.jsonschema import EMPTY_REGISTRY
 
 from ctxkit.ledger import Count
 
 MAX_CHARS: Final = 200_000
 """Longer answers are not looked at: a summary has a few thousand characters."""
+
+_MOST_BRACKETS: Final = 200
+"""Text with more brackets is not repaired: the time for it grows with their square."""
 
 _LONGEST_PLACEHOLDER: Final = 60
 _BLANK: Final = re.compile(
@@ -84,8 +87,8 @@ def _candidates(text: str) -> Iterator[str]:
     start, stop = text.find("{"), text.rfind("}")
     if 0 <= start < stop:
         yield text[start : stop + 1]
-    if start >= 0:
-        yield repair_json(text[start:])
+    if start >= 0 and text.count("{") + text.count("[") <= _MOST_BRACKETS:
+        yield str(repair_json(text[start:]))
 
 
 def _loaded(text: str) -> object:
@@ -106,11 +109,12 @@ def _unwrapped(value: dict[str, Any], schema: Mapping[str, Any]) -> Mapping[str,
 
 
 def _schema_problem(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    validator = validator_for(schema)(schema)
+    # With the empty registry a reference to another document is an error and never fetched.
     try:
-        error = best_match(validator.iter_errors(fields))
-    except (SchemaError, RecursionError) as exc:
-        return f"the schema cannot be applied ({type(exc).__name__})."
+        validator_for(schema).check_schema(schema)
+        error = best_match(validator_for(schema)(schema, registry=EMPTY_REGISTRY).iter_errors(fields))
+    except Exception as exc:  # noqa: BLE001 - the schema is the user's own; whatever is wrong with it is said
+        return f"the JSON schema cannot be applied ({type(exc).__name__}: {str(exc)[:200]})."
     if error is None:
         return None
     place = ".".join(map(str, error.absolute_path)) or "the object"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxkit.ledger import Count, Ledger, clipped
@@ -21,6 +22,8 @@ _ERRORS: Final = 8
 _IDENTIFIERS: Final = 40
 _TRIES: Final = 12
 _LEAST_CHARS: Final = 40
+_BOUNDS: Final = frozenset({"enum", "const", "maxLength", "pattern"})
+"""What keeps the mark out of a text field."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,10 +135,14 @@ def _filled(schema: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, An
         name: texts[name] if name in texts and _type_of(part, schema) == "string" else _least(part, schema, next_text)
         for name, part in properties.items()
     }
-    if MARK not in str(fields):
-        first = next((name for name, value in fields.items() if isinstance(value, str)), None)
-        if first is not None and "enum" not in properties[first] and "const" not in properties[first]:
-            fields[first] = f"{MARK}\n{fields[first]}"
+    if not any(isinstance(value, str) and MARK in value for value in fields.values()):
+        free = (
+            n
+            for n, part in properties.items()
+            if isinstance(fields[n], str) and not _BOUNDS & _resolved(part, schema).keys()
+        )
+        for name in islice(free, 1):
+            fields[name] = f"{MARK}\n{fields[name]}"
     return fields
 
 

@@ -4,11 +4,11 @@ import asyncio
 import json
 
 import pytest
-from tests.unit.fakes import FakeCall, FakeResult, agent, call, hint, image, result, text, thinking
 
 from ctxkit.ledger import Facts, clipped, facts_of, scan_block, without_markers
 from ctxkit.ledger.calls import call_of
 from ctxkit.ledger.lines import LINE_CHARS, constraints_in, errors_in, line_at
+from tests.unit.fakes import FakeCall, FakeResult, agent, call, hint, image, result, text, thinking
 
 
 def test_what_a_tool_says_is_the_environments_and_never_a_constraint():
@@ -95,7 +95,9 @@ def test_the_files_of_a_call_are_told_from_tool_and_arguments(name, arguments, f
     assert call_of(name, json.dumps(arguments)).files == files
 
 
-@pytest.mark.parametrize("arguments", ["", "not json", "[1, 2]", "[" * 100_000, '{"path": 3}', '"text"', '{"a": [{"b": null}]}'])
+@pytest.mark.parametrize(
+    "arguments", ["", "not json", "[1, 2]", "[" * 100_000, '{"path": 3}', '"text"', '{"a": [{"b": null}]}']
+)
 def test_arguments_of_any_shape_are_taken(arguments):
     assert facts_of(FakeCall(id="1", name="Read", input=arguments)).call is not None
 

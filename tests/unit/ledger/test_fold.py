@@ -7,9 +7,9 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.fakes import FakeResult, agent, call, result, text, user
 
 from ctxkit.ledger import Command, Ledger, facts_of
+from tests.unit.fakes import FakeResult, agent, call, result, text, user
 
 
 def folded(*blocks, role="assistant"):
@@ -132,7 +132,9 @@ def test_the_json_stays_within_its_bound(texts, limit):
 
 
 def test_thousands_of_blocks_fold_fast():
-    facts = [facts_of(result(str(n), f"a_{n % 500} b_{n % 90} c_{n} 4{n % 1000:04d} d/{n % 70}.py")) for n in range(8000)]
+    facts = [
+        facts_of(result(str(n), f"a_{n % 500} b_{n % 90} c_{n} 4{n % 1000:04d} d/{n % 70}.py")) for n in range(8000)
+    ]
     started = time.perf_counter()
     Ledger().add(*facts)
     assert time.perf_counter() - started < 0.6  # 0.1 s on a machine that has nothing else to do

@@ -57,7 +57,9 @@ def test_base64_is_data_and_no_identifier():
     assert identifiers_of("A1b2" * 200, 100) == []
 
 
-@pytest.mark.parametrize(("name", "opaque"), [("987654", True), ("PROJ-12", True), ("a/b.py", False), ("parse_it", False)])
+@pytest.mark.parametrize(
+    ("name", "opaque"), [("987654", True), ("PROJ-12", True), ("a/b.py", False), ("parse_it", False)]
+)
 def test_a_number_or_ticket_needs_its_line_and_a_name_does_not(name, opaque):
     assert is_opaque(name) is opaque
 

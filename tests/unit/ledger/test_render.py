@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.fakes import call, result, text
 
 from ctxkit.ledger import Ledger, count_fitting, facts_of, render_ledger
+from tests.unit.fakes import call, result, text
 
 
 async def count(content):
@@ -38,7 +38,10 @@ async def test_the_same_ledger_gives_the_same_text():
 @pytest.mark.asyncio
 async def test_a_large_budget_shows_everything_worth_showing():
     shown = await render_ledger(busy_ledger(5), 4000, count)
-    assert all(part in shown for part in ("src/mod_4.py", "$ pytest tests/test_4.py -> ok", "KeyError: key_4", "ticket: 700004", "name_4"))
+    assert all(
+        part in shown
+        for part in ("src/mod_4.py", "$ pytest tests/test_4.py -> ok", "KeyError: key_4", "ticket: 700004", "name_4")
+    )
 
 
 @pytest.mark.asyncio
