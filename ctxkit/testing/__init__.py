@@ -7,12 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ctxkit.testing.provider import FakeProvider, ProviderRequest, Refusal
     from ctxkit.testing.refusals import overflow_body, overflow_error, sdk_error
     from ctxkit.testing.scripted import BreakOff, ScriptedModel, ScriptedRequest, call, plain_summary
     from ctxkit.testing.tokenizers import RequestCounter, tokenizer
+    from ctxkit.testing.wire import Reply
 
 _HOME: Final = {
     "BreakOff": "scripted",
+    "FakeProvider": "provider",
+    "ProviderRequest": "provider",
+    "Refusal": "provider",
+    "Reply": "wire",
     "RequestCounter": "tokenizers",
     "ScriptedModel": "scripted",
     "ScriptedRequest": "scripted",
@@ -26,6 +32,10 @@ _HOME: Final = {
 
 __all__ = [
     "BreakOff",
+    "FakeProvider",
+    "ProviderRequest",
+    "Refusal",
+    "Reply",
     "RequestCounter",
     "ScriptedModel",
     "ScriptedRequest",

