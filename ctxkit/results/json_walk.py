@@ -19,8 +19,12 @@ _CLOSER: Final = {"[": "]", "{": "}"}
 
 _DECODER: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_STRUCTURE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*("?)|[\[\]{},]', re.DOTALL)
-"""A string, whole or cut off by the window's end, or a character that parts values."""
+_WITHIN: Final = r'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+'
+_STRUCTURE: Final = re.compile(
+    rf'"[^"\\]*(?:\\.[^"\\]*)*("?)|\{{{_WITHIN}\}}|\[{_WITHIN}\]|,[^"\[\]{{}}]*+|[\[\]{{}}]',
+    re.DOTALL,
+)
+"""A string, whole or cut off by the window's end; a container without containers in it; commas; or a bracket."""
 
 
 class NotJsonError(Exception):
@@ -182,9 +186,10 @@ class JsonWalker:
                         stop = await self._string_end(found.start())
                         break
                 elif char == ",":
-                    commas += len(opened) == 1
+                    commas += text.count(",", found.start(), found.end()) if len(opened) == 1 else 0
                 elif char in "[{":
-                    opened.append(found.start())
+                    if found.end() == found.start() + 1:
+                        opened.append(found.start())
                 elif _CLOSER[text[opened[-1]]] != char:
                     raise NotJsonError
                 elif len(opened) == 1:

@@ -156,3 +156,16 @@ async def test_any_json_stays_json_within_its_limit(ruler_for_properties, value,
     if kept.items is not None and " of " in kept.shown and isinstance(value, list) and kept.offset is not None:
         assert kept.items == (len(small), len(value))
         assert small == value[: len(small)]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [1.5, "a,b", 'say "hi", \\', [1, 2], {"a": 1, "b": "x,]"}, {"a": {"b": [1, {"c": "}"}]}}, ["x" * 70_000], {}],
+    ids=["number", "comma", "quotes", "list", "object", "nested", "big", "empty"],
+)
+@pytest.mark.asyncio
+async def test_items_far_behind_the_cut_are_counted_exactly(ruler, item) -> None:
+    total = 1500 if len(json.dumps(item)) > 1000 else 6000
+    kept = await shorten(json.dumps([0, *[item] * total]), ruler)
+    assert kept is not None
+    assert kept.items == (len(json.loads(kept.head)), total + 1)
