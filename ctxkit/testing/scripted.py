@@ -51,6 +51,8 @@ STRUCTURED_TOOL: Final = "generate_structured_output"
 """The tool by which the host asks for structured output."""
 _OWN_MARKS: Final = tuple(text.partition("{")[0] for text in (ANSWER, REPAIR))
 """How ctxkit's own summary requests are known: by the beginning of their instructions."""
+_SCHEMA_HEAD: Final = ANSWER.partition("{schema}")[0].rpartition("}")[2]
+"""What stands before the schema in them."""
 _CHUNK_CHARS: Final = 48
 """A streamed piece; real providers send 1 to about 50 characters."""
 _EMPTY: Final[Mapping[str, Any]] = {"array": [], "object": {}, "integer": 0, "number": 0, "boolean": False}
@@ -285,13 +287,13 @@ def plain_summary(schema: Mapping[str, Any] | None = None, *, number: int = 1) -
 
 
 def _schema_in(text: str) -> Mapping[str, Any] | None:
-    """Return the JSON schema that ends a request of ctxkit's own, or None where there is none."""
-    start = text.rfind('\n{"')
+    """Return the JSON schema that a request of ctxkit's own asks for, or None where it names none."""
+    _, found, rest = text.partition(_SCHEMA_HEAD)
     try:
-        schema, _ = json.JSONDecoder().raw_decode(text, start + 1)
+        schema, _ = json.JSONDecoder().raw_decode(rest)
     except ValueError:
         return None
-    return schema if start >= 0 and isinstance(schema, dict) else None
+    return schema if found and isinstance(schema, dict) else None
 
 
 def _text_of(message: Msg) -> str:

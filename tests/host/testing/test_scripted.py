@@ -13,7 +13,7 @@ from agentscope.tool import FunctionTool, Toolkit
 
 from ctxkit.overflow import recognise
 from ctxkit.schema import SUMMARY_FIELDS, summary_json_schema
-from ctxkit.summary.prompt import answer_text, repair_text
+from ctxkit.summary.prompt import answer_text, fenced, repair_text
 from ctxkit.testing import BreakOff, ScriptedModel, call, plain_summary
 from ctxkit.testing.tokenizers import MESSAGE_TOKENS, NAME_TOKENS, PRIMING_TOKENS, tokenizer
 
@@ -223,8 +223,9 @@ async def test_structured_output_of_another_schema_has_its_fields_and_types():
     [
         "Summarise. " + answer_text(summary_json_schema(), max_tokens=2000),
         repair_text("no JSON in it", summary_json_schema()),
+        answer_text(summary_json_schema(), max_tokens=2000) + "\n\n" + fenced('{"other": "fields"}', "f00d"),
     ],
-    ids=["asked", "asked again"],
+    ids=["asked", "asked again", "merged"],
 )
 async def test_ctxkits_own_summary_request_is_answered_with_json_beside_the_script(request_text):
     model = ScriptedModel(["chat"])
