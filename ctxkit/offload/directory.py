@@ -104,9 +104,12 @@ class Directory:
             path.stat()
             return Directory(path, None)
         found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _NOFOLLOW | os.O_CLOEXEC, dir_fd=self._fd)
-        child = Directory(path, found)
-        _tighten(found, PRIVATE_DIR)
-        return child
+        try:
+            _tighten(found, PRIVATE_DIR)
+        except BaseException:
+            os.close(found)
+            raise
+        return Directory(path, found)
 
     def open(self, name: str, flags: int) -> int:
         """Open a plain file, private to its owner, and return its descriptor.
@@ -190,9 +193,9 @@ class Directory:
 
     def close(self) -> None:
         """Close the descriptor; the object is of no use afterwards."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        descriptor, self._fd = self._fd, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -197,15 +197,11 @@ class FileStore:
 
     @contextmanager
     def _open(self, *folder: str, create: bool) -> Iterator[Directory]:
-        at = Directory.at(self.root, create=create)
-        try:
+        with ExitStack() as path:
+            at = path.enter_context(Directory.at(self.root, create=create))
             for name in folder:
-                below = at.child(name, create=create)
-                at.close()
-                at = below
+                at = path.enter_context(at.child(name, create=create))
             yield at
-        finally:
-            at.close()
 
     def _put(self, folder: tuple[str, ...], name: str, data: bytes) -> str:
         with self._open(*folder, create=True) as directory:
