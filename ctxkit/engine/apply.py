@@ -30,7 +30,8 @@ def apply_edits(view: View, edits: Sequence[Edit], replacements: Mapping[Place, 
         A new list; messages that no edit touches are the very same objects.
     """
     gone = leaving(edits)
-    touched = {place.message for place in gone} | {place.message for place in replacements}
+    named = {edit.message for edit in edits if edit.kind in LEAVING}  # empty messages, too
+    touched = named | {place.message for place in replacements}
     messages = []
     for index, message in enumerate(view.messages):
         if index not in touched:
@@ -48,10 +49,10 @@ def apply_edits(view: View, edits: Sequence[Edit], replacements: Mapping[Place, 
 
 
 def taken_away(view: View, edits: Sequence[Edit], codec: Codec) -> list[Msg]:
-    """Return the messages, whole or in part, that edits take away, as they are to be stored."""
+    """Return the messages, whole or in part, that edits take away, as they are to be stored; of empty ones nothing is."""
     messages = []
     for edit in edits:
-        if edit.kind in LEAVING:
+        if edit.kind in LEAVING and edit.stop > edit.start:
             message = view.messages[edit.message]
             whole = (edit.start, edit.stop) == (0, len(view.contents[edit.message]))
             part = view.contents[edit.message][edit.start : edit.stop]

@@ -118,17 +118,18 @@ class Compression:
         layer: Layer | None = None
         reference: str | None = None
         if leaves:
+            tokens = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
             # Stored before the summary is asked for: a store that is down costs no model call.
             reference = await self._store(leaves, is_tight=is_tight)
             await self._tell(telemetry.PROGRESS, stage="store", reference=reference)
-            draft = await self._draft(reading, situation, leaves)
+            draft = await self._draft(reading, situation, leaves, tokens)
             await self._tell(telemetry.PROGRESS, stage="summary", summary=draft.origin)
             layer = await engine.layers.next(
                 leaves,
                 draft,
                 reference=reference,
                 lost=self.problems[-1] if reference is None and self.problems else None,
-                tokens=sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS),
+                tokens=tokens,
                 budget_tokens=int(self._layer_budget(situation)),
                 keeps=apply_edits(view, edits, {}, engine.codec),
                 settings=self.settings,
@@ -143,9 +144,9 @@ class Compression:
             reading, situation, shortened, layer, draft=draft, reference=reference, trigger=trigger, started=started
         )
 
-    async def _draft(self, reading: Reading, situation: Situation, leaves: Sequence[Msg]) -> Draft:
+    async def _draft(self, reading: Reading, situation: Situation, leaves: Sequence[Msg], tokens: int) -> Draft:
         draft = await self.engine.drafts.make(
-            reading, situation, leaves, settings=self.settings, focus=self.focus, room_tokens=self._room(reading)
+            reading, situation.view, leaves, tokens=tokens, settings=self.settings, focus=self.focus
         )
         self.problems.extend(draft.failures)
         if draft.origin == "extractive" and not self.settings.fallback_to_truncation:
@@ -251,10 +252,6 @@ class Compression:
 
     def _layer_budget(self, situation: Situation) -> float:
         return self.settings.summary.share_ratio * max(0, situation.context_size - situation.fixed_tokens)
-
-    def _room(self, reading: Reading) -> int:
-        """Return the tokens that the window leaves for a summary request's instruction and answer."""
-        return reading.context_size - reading.tokens
 
     def _unneeded(self, reading: Reading, situation: Situation, trigger: int) -> Receipt:
         limit = self.settings.limit_tokens(reading.context_size)

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxkit.engine.layer import layer_text
+from ctxkit.port import Request
+from ctxkit.summary import Material, Summarizer
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentscope.message import Msg
+
+    from ctxkit.config import Settings
     from ctxkit.engine.engine import Engine
+    from ctxkit.engine.gauge import Reading
+    from ctxkit.plan import Draft
+    from ctxkit.view import View
 
 
 class Drafts:
@@ -17,3 +29,57 @@ class Drafts:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    async def make(
+        self, reading: Reading, view: View, leaves: Sequence[Msg], *, tokens: int, settings: Settings, focus: str | None
+    ) -> Draft:
+        """Return the summary of the messages that leave; never fails, for without a model it is made by code.
+
+        Args:
+            reading: The request as it is, which a warm call extends.
+            view: The context that the plan was made from.
+            leaves: The messages that leave, oldest first.
+            tokens: What they take.
+            settings: How to summarise.
+            focus: What the summary must look after, in the user's words.
+        """
+        engine = self._engine
+
+        async def count(text: str) -> int:
+            return round(await engine.gauge.pieces_tokens(text, model_key=reading.model_key))
+
+        summarizer = Summarizer(
+            engine.port.model,
+            engine.codec,
+            schema=settings.summary_schema,
+            prompt=settings.compression_prompt,
+            config=settings.summary,
+            count=count,
+        )
+        material = Material(
+            messages=leaves,
+            request=self._finished(reading.request, view),
+            tool_choice=engine.tool_choice,
+            room_tokens=reading.context_size - reading.tokens,
+            tokens=tokens,
+            previous=layer_text(engine.port.summary),
+            instructions=focus,
+            ledger=engine.layers.current().ledger,
+        )
+        return await summarizer.draft(material)
+
+    def _finished(self, request: Request, view: View) -> Request:
+        """Return the request up to the last finished exchange: providers refuse calls that are not answered."""
+        if not view.unfinished:
+            return request
+        first = view.unfinished[0].call
+        cut = max((place for place in view.cuts if place <= first), default=None)
+        if cut is None:
+            return request
+        layers = len(request.messages) - len(view)
+        kept = [*request.messages[: layers + cut.message]]
+        if cut.block > 0:
+            kept.append(
+                self._engine.codec.with_content(view.messages[cut.message], view.contents[cut.message][: cut.block])
+            )
+        return Request(messages=kept, tools=request.tools)
