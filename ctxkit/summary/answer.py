@@ -111,7 +111,7 @@ def _unwrapped(value: dict[str, Any], schema: Mapping[str, Any]) -> Mapping[str,
 def _schema_problem(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     # With the empty registry a reference to another document is an error and never fetched.
     try:
-        validator_for(schema).check_schema(schema)
+        validator_for(schema).check_schema(dict(schema))
         error = best_match(validator_for(schema)(schema, registry=EMPTY_REGISTRY).iter_errors(fields))
     except Exception as exc:  # noqa: BLE001 - the schema is the user's own; whatever is wrong with it is said
         return f"the JSON schema cannot be applied ({type(exc).__name__}: {str(exc)[:200]})."

@@ -99,9 +99,10 @@ async def _fields_text(state: SummaryState, template: str, limit_tokens: int, co
     """Return the fields in their template; over the limit, long fields are shortened until they fit."""
     if not state.fields:
         return ""
-    limit_chars = max(len(str(value)) for value in state.fields.values())
+    limit_chars = max(len(str(value)) for value in (*state.notes, *state.fields.values()))
     for _ in range(_TRIES):
-        text = "\n".join([*state.notes, _formatted(template, state.fields, limit_chars)])
+        notes = [_cut(note, limit_chars) for note in state.notes]
+        text = "\n".join([*notes, _formatted(template, state.fields, limit_chars)])
         tokens = await count(text)
         if tokens <= limit_tokens:
             return text
@@ -110,15 +111,16 @@ async def _fields_text(state: SummaryState, template: str, limit_tokens: int, co
 
 
 def _formatted(template: str, fields: Mapping[str, Any], limit_chars: int) -> str:
-    values = {
-        name: value[:limit_chars].rstrip() + " [...]" if isinstance(value, str) and len(value) > limit_chars else value
-        for name, value in fields.items()
-    }
+    values = {name: _cut(value, limit_chars) if isinstance(value, str) else value for name, value in fields.items()}
     try:
         return template.format(**values)
     except (KeyError, IndexError, ValueError, AttributeError):
         # The config checks its template against its schema; fields that came from elsewhere are shown all the same.
         return "\n\n".join(f"# {name}\n{value}" for name, value in values.items())
+
+
+def _cut(text: str, limit_chars: int) -> str:
+    return text if len(text) <= limit_chars else f"{text[:limit_chars].rstrip()} [...]"
 
 
 async def shortened(text: str, limit_tokens: int, count: Count, *, reference: str | None = None) -> str:

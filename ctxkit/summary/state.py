@@ -4,12 +4,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ctxkit.ledger import Ledger, without_markers
 
 if TYPE_CHECKING:
     from agentscope.message import Msg
+
+Key = TypeVar("Key")
 
 VERSION: Final = 1
 JSON_BYTES: Final = 48_000
@@ -17,8 +19,11 @@ JSON_BYTES: Final = 48_000
 
 _USERS_BYTES: Final = 10_000
 _STUBS_BYTES: Final = 5_000
-_FIELDS_BYTES: Final = 24_000
+_FIELDS_BYTES: Final = 16_000
 _LEDGER_LEAST_BYTES: Final = 6_000
+_LEDGER_MOST_BYTES: Final = 28_000
+_NOTES_BYTES: Final = 6_500
+_MOST_NOTES: Final = 2
 _REQUEST_CHARS: Final = 4_000
 """A longer request keeps its head and its tail here; the whole of it is stored with the messages."""
 
@@ -26,6 +31,7 @@ ROLL_UP: Final = 8
 """Stubs are merged eight at a time, so that the text before the newest ones changes at every eighth compression only."""
 
 _TOOLS_NAMED: Final = 6
+_PLACES_NAMED: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +55,9 @@ class Stub:
     messages: int
     tokens: int
     references: tuple[str, ...] = ()
-    """Where the messages are stored; empty where they are not."""
+    """Where the messages are stored, the first and the newest places; empty where they are not."""
+    unnamed: int = 0
+    """How many places of merged stubs are left out of `references`."""
     since: str = ""
     """When the first of the messages was made, as the message says it."""
     tools: str = ""
@@ -61,8 +69,9 @@ class Stub:
         name = f"Part {self.first}" if self.first == self.last else f"Parts {self.first} to {self.last}"
         what = f"{name}: {self.messages} messages, {self.tokens} tokens"
         details = "; ".join(part for part in (self.since and f"from {self.since}", self.tools) if part)
+        others = f" and {self.unnamed} other places" if self.unnamed else ""
         where = (
-            f"stored in {', '.join(map(repr, self.references))}; search_context finds, read_context reads what it says"
+            f"stored in {', '.join(map(repr, self.references))}{others}; search_context finds, read_context reads what it says"
             if self.references
             else "dropped, and stored nowhere"
         )
@@ -70,12 +79,15 @@ class Stub:
 
     def merged(self, later: "Stub") -> "Stub":
         """Return one stub for this one and those up to a later one."""
+        places = tuple(dict.fromkeys([*self.references, *later.references]))
+        named = places if len(places) <= _PLACES_NAMED else (places[0], *places[1 - _PLACES_NAMED :])
         return Stub(
             first=self.first,
             last=later.last,
             messages=self.messages + later.messages,
             tokens=self.tokens + later.tokens,
-            references=tuple(dict.fromkeys([*self.references, *later.references])),
+            references=named,
+            unnamed=self.unnamed + later.unnamed + len(places) - len(named),
             since=self.since,
         )
 
@@ -128,7 +140,8 @@ class SummaryState:
         stubs by merging. The fields go last; where not even they fit, each is shortened.
         """
         scale = min(1.0, limit_bytes / JSON_BYTES)
-        fields = _bounded_fields(self.fields, int(_FIELDS_BYTES * scale))
+        fields = _bounded_texts(self.fields, int(_FIELDS_BYTES * scale))
+        notes = _bounded_texts(dict(enumerate(self.notes[-_MOST_NOTES:])), int(_NOTES_BYTES * scale))
         users = [dict(vars(request)) for request in _bounded_users(self.users, int(_USERS_BYTES * scale))]
         stubs = self.stubs
         while len(stubs) > ROLL_UP and _json_bytes([_stub_json(stub) for stub in stubs]) > _STUBS_BYTES * scale:
@@ -138,10 +151,10 @@ class SummaryState:
             "stubs": [_stub_json(stub) for stub in stubs],
             "users": users,
             "fields": fields,
-            "notes": [note[:400] for note in self.notes[-4:]],
+            "notes": list(notes.values()),
         }
         room = max(int(_LEDGER_LEAST_BYTES * scale), limit_bytes - _json_bytes(head))
-        return {**head, "ledger": self.ledger.to_json(min(room, int(28_000 * scale)))}
+        return {**head, "ledger": self.ledger.to_json(min(room, int(_LEDGER_MOST_BYTES * scale)))}
 
     @classmethod
     def from_json(cls, data: object) -> "SummaryState":
@@ -215,11 +228,14 @@ def _bounded_users(users: tuple[UserRequest, ...], limit_bytes: int) -> list[Use
     return [*kept[:1], *kept[:0:-1]]
 
 
-def _bounded_fields(fields: Mapping[str, Any], limit_bytes: int) -> dict[str, Any]:
-    if _json_bytes(fields) <= limit_bytes:
-        return dict(fields)
-    share = max(limit_bytes // max(len(fields), 1) // 4, 20)
-    return {name: value[:share] if isinstance(value, str) else value for name, value in fields.items()}
+def _bounded_texts(texts: Mapping[Key, Any], limit_bytes: int) -> dict[Key, Any]:
+    """Return the same values, the longest texts cut until all together have at most so many bytes of JSON."""
+    bounded = dict(texts)
+    limit_chars = limit_bytes
+    while _json_bytes(list(bounded.values())) > limit_bytes and limit_chars > 1:
+        limit_chars = limit_chars * 3 // 4
+        bounded = {name: value[:limit_chars] if isinstance(value, str) else value for name, value in bounded.items()}
+    return bounded
 
 
 def _stub_of(item: object) -> Stub | None:
@@ -230,12 +246,20 @@ def _stub_of(item: object) -> Stub | None:
             "messages": int(messages),
             "tokens": int(tokens),
             "references": list(references),
+            "unnamed": int(unnamed),
             "since": str(since),
             "tools": str(tools),
         }:
             named = tuple(reference for reference in references if isinstance(reference, str))
             return Stub(
-                first=first, last=last, messages=messages, tokens=tokens, references=named, since=since, tools=tools
+                first=first,
+                last=last,
+                messages=messages,
+                tokens=tokens,
+                references=named,
+                unnamed=unnamed,
+                since=since,
+                tools=tools,
             )
     return None
 

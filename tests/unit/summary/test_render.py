@@ -107,6 +107,12 @@ async def test_notes_stand_with_the_fields():
 
 
 @pytest.mark.asyncio
+async def test_a_long_note_does_not_push_the_fields_out():
+    state = SummaryState(fields=FIELDS, notes=("An earlier summary said: " + "word " * 2000,))
+    assert "Fix the parser." in (await shown(state, 400))[-1]
+
+
+@pytest.mark.asyncio
 async def test_long_fields_are_shortened_where_the_budget_is_small():
     state = replace(await full_state(), fields={**FIELDS, "current_state": "word " * 2000})
     texts = await shown(state, 600)
