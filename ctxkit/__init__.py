@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ctxkit.host.compression import CompressionMiddleware
     from ctxkit.host.context_config import ContextConfig
     from ctxkit.host.events import ContextEvent
+    from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
     from ctxkit.offload import Entry, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
@@ -60,6 +61,8 @@ __all__ = [
     "StoreWriteError",
     "SummaryConfig",
     "SummaryError",
+    "SummaryGenerator",
+    "SummarySchema",
     "TriggersConfig",
 ]
 
@@ -80,6 +83,7 @@ _ROOMS: Final = {
     "ctxkit.host.compression": ("CompressionMiddleware",),
     "ctxkit.host.context_config": ("ContextConfig",),
     "ctxkit.host.events": ("ContextEvent",),
+    "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
     "ctxkit.offload": ("Entry", "FileStore", "MemoryStore", "Offloader", "Record", "Store", "StoreOffloader"),
     "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
