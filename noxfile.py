@@ -88,7 +88,7 @@ def minimums(session: nox.Session) -> None:
     """Run the tests with the oldest version of everything that pyproject.toml names."""
     if session.venv_backend != "uv":
         session.install("uv>=0.5")
-    session.run_install("uv", "pip", "install", "--resolution=lowest-direct", *group("tests"), ".")
+    session.run_install("uv", "pip", "install", "--upgrade", "--resolution=lowest-direct", *group("tests"), ".")
     args = session.posargs or ["-m", "not crash", NOT_EXAMPLES]
     session.run("pytest", *args, env=WHEEL_ONLY)
 
