@@ -113,6 +113,7 @@ class View:
 
         A cut is legal where no exchange spans it, no unfinished call lies before it, and a reasoning step begins: at a
         message's start, or inside an assistant's message behind a result or a hint. So thinking stays with its calls.
+        Hints at the very end begin no step: they wait with the results before them, which the model has not seen yet.
         """
         results = {exchange.call: exchange.result for exchange in self.exchanges if exchange.result is not None}
         closing = frozenset(results.values())
@@ -129,6 +130,8 @@ class View:
             elif place in closing:
                 open_calls -= 1
             previous = kind
+        while cuts and cuts[-1].block > 0 and self.contents[cuts[-1].message][cuts[-1].block].type == "hint":
+            cuts.pop()
         return tuple(cuts)
 
     @cached_property

@@ -27,10 +27,10 @@ class CompressStrategy:
     kind: EditKind = EditKind.COMPRESS
 
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
-        """Return one edit for each message that leaves, whole or in part."""
+        """Return one edit for each message that leaves, whole or in part; empty ones leave with what they stand among."""
         view, tokens = situation.view, situation.tokens
         cut = view.cut_for(tokens, self.keep_tokens)
-        return tuple(
+        edits = tuple(
             Edit(
                 kind=self.kind,
                 message=index,
@@ -41,6 +41,7 @@ class CompressStrategy:
             )
             for index, stop in _before(view, cut)
         )
+        return edits if any(edit.stop for edit in edits) else ()
 
 
 def _before(view: View, cut: Place) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctxkit.plan import Edit, EditKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ctxkit.port import Block, Piece
     from ctxkit.strategies._base import Situation
@@ -49,12 +49,11 @@ def is_image(block: Block | Piece) -> bool:
 
 def images_of(block: Block) -> Iterator[Piece]:
     """Yield the images of a block in order: itself, or those inside a tool result or a hint."""
+    inside: Sequence[Piece] = ()
     if block.type == "data":
         inside = [block]
     elif block.type == "tool_result" and not isinstance(block.output, str):
         inside = block.output
     elif block.type == "hint" and not isinstance(block.hint, str):
         inside = block.hint
-    else:
-        inside = []
     yield from (piece for piece in inside if is_image(piece))

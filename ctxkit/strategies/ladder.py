@@ -37,6 +37,7 @@ def plan_ladder(
     if keep_tokens is None:
         return _one_each(small)
     large = CompressStrategy(keep_tokens=keep_tokens, kind=kind).plan_edits(lighter(situation, small))
+    large = tuple(replace(edit, tokens=round(_stood(situation, edit))) for edit in large)
     gone = leaving(large)
     return _one_each((*(edit for edit in small if Place(edit.message, edit.start) not in gone), *large))
 
@@ -52,9 +53,14 @@ def shorten_more(
         free_tokens: Tokens to free beyond what the edits free already.
         floor_tokens: No block is cut below this.
     """
-    more = ShortenStrategy(free_tokens=free_tokens, floor_tokens=floor_tokens, before=leaving(edits))
-    lowered = more.plan_edits(lighter(situation, edits))
-    return _one_each((*edits, *lowered))
+    if free_tokens <= 0:
+        return tuple(edits)
+    gone = leaving(edits)
+    over = AdmissionStrategy().plan_edits(lighter(situation, edits))
+    admitted = _one_each((*edits, *(edit for edit in over if Place(edit.message, edit.start) not in gone)))
+    left = free_tokens - (freed_tokens(situation, admitted) - freed_tokens(situation, edits))
+    more = ShortenStrategy(free_tokens=left, floor_tokens=floor_tokens, before=gone)
+    return _one_each((*admitted, *more.plan_edits(lighter(situation, admitted))))
 
 
 def lighter(situation: Situation, edits: Iterable[Edit]) -> Situation:
@@ -70,11 +76,13 @@ def lighter(situation: Situation, edits: Iterable[Edit]) -> Situation:
 
 
 def freed_tokens(situation: Situation, edits: Iterable[Edit]) -> float:
-    """Return the tokens that edits free."""
+    """Return the tokens that edits free; what an image's note frees is not known before it is made."""
     freed = 0.0
     for edit in edits:
-        stood = sum(situation.tokens[edit.message][edit.start : edit.stop])
-        freed += stood if edit.kind in LEAVING else max(0.0, stood - edit.keep_tokens) if edit.keep_tokens else 0.0
+        if edit.kind in LEAVING:
+            freed += _stood(situation, edit)
+        elif edit.kind is EditKind.TRUNCATE:
+            freed += max(0.0, _stood(situation, edit) - edit.keep_tokens)
     return freed
 
 
@@ -85,8 +93,13 @@ def leaving(edits: Iterable[Edit]) -> frozenset[Place]:
     )
 
 
+def _stood(situation: Situation, edit: Edit) -> float:
+    """Return the tokens of the blocks that an edit names."""
+    return sum(situation.tokens[edit.message][edit.start : edit.stop])
+
+
 def _one_each(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """Return the edits with one a block: where two name it, the one that keeps less; an image's note comes last."""
+    """Return the edits with one a block: where two name it, the one that keeps less; images wait for the next pass."""
     chosen: dict[tuple[int, int], Edit] = {}
     for edit in edits:
         key = (edit.message, edit.start)

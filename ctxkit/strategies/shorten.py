@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,14 @@ class AdmissionStrategy:
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return one edit for each block over its limit."""
         edits = []
+        request_level = _request_level(situation)
         for index, content in enumerate(situation.view.contents):
             seen = self.since[index] if index < len(self.since) else 0
             for number in range(seen, len(content)):
-                place = Place(index, number)
-                limit = self._limit(situation, content[number])
-                if situation.tokens[index][number] > limit and can_shorten(situation, place):
+                place, block = Place(index, number), content[number]
+                is_request = _is_request(situation, place)
+                limit = request_level if is_request else self._limit(situation, block)
+                if situation.tokens[index][number] > limit and (is_request or can_shorten(situation, place)):
                     edits.append(_edit(situation, place, keep_tokens=limit))
         return tuple(edits)
 
@@ -63,6 +66,8 @@ class ShortenStrategy:
 
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return the edits that free what is wanted, or as much of it as can be freed."""
+        if self.free_tokens <= 0:
+            return ()
         places = [
             (situation.tokens[place.message][place.block], place)
             for place, _ in situation.view.blocks()
@@ -94,26 +99,39 @@ def common_level(sizes: Sequence[float], free: float, floor: int) -> int:
 
 
 def can_shorten(situation: Situation, place: Place) -> bool:
-    """Whether a block may be shortened at all.
+    """Whether a block may be shortened in order to free tokens.
 
-    Thinking is signed, an unfinished call is about to run with its arguments, and the newest user request stays verbatim
-    unless it alone is over its budget.
+    Thinking is signed, an unfinished call is about to run with its arguments, and the newest user request stays verbatim:
+    `AdmissionStrategy` alone shortens it, and only to its budget.
     """
-    view = situation.view
-    block = view.contents[place.message][place.block]
-    if block.type in {"thinking", "data"}:
-        return False
-    if block.type == "tool_call":
-        return all(exchange.call != place for exchange in view.unfinished)
-    if block.type == "text" and place.message in view.latest_request:
-        return situation.tokens[place.message][place.block] > situation.settings.paste_limit(situation.context_size)
-    return True
+    kind = situation.view.contents[place.message][place.block].type
+    if kind == "tool_call":
+        return not situation.view.is_unfinished(place)
+    return kind not in {"thinking", "data"} and not _is_request(situation, place)
 
 
 def is_admitted(block: Block) -> bool:
     """Whether ctxkit has looked at a tool result before it entered the context."""
     mark = block.metadata.get("ctxkit") if block.type == "tool_result" else None
     return isinstance(mark, dict) and "admitted" in mark
+
+
+def _is_request(situation: Situation, place: Place) -> bool:
+    """Whether a block is a text of the newest user request."""
+    view = situation.view
+    return place.message in view.latest_request and view.contents[place.message][place.block].type == "text"
+
+
+def _request_level(situation: Situation) -> float:
+    """Return the tokens that one text of the newest request may have; no limit while all of it is within its budget."""
+    sizes = [
+        tokens
+        for index in situation.view.latest_request
+        for number, tokens in enumerate(situation.tokens[index])
+        if _is_request(situation, Place(index, number))
+    ]
+    over = sum(sizes) - situation.settings.paste_limit(situation.context_size)
+    return common_level(sizes, over, SMALLEST_TOKENS) if over > 0 else math.inf
 
 
 def _edit(situation: Situation, place: Place, *, keep_tokens: float) -> Edit:
