@@ -3,7 +3,7 @@
 import asyncio
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -28,6 +28,7 @@ _FIRST_CONSTRAINTS: Final = 30
 _NEWEST_CONSTRAINTS: Final = 50
 _PAUSE_CHARS: Final = 32 * 1024
 _PAUSE_FACTS: Final = 500
+_PAUSE_NAMES: Final = 2000
 
 # What a weight is worth was fitted on recorded agent runs (which identifiers does the agent use again?); near the
 # optimum the result hardly moves, so the values are round.
@@ -99,7 +100,14 @@ class Ledger:
                 if chars > _PAUSE_CHARS or since > _PAUSE_FACTS:
                     chars = since = 0
                     await asyncio.sleep(0)
-        return fold.ledger()
+        steps = fold.finish()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                ledger: Ledger = done.value
+                return ledger
+            await asyncio.sleep(0)
 
     def ranked(self, exclude: "frozenset[str] | set[str]" = frozenset()) -> list[str]:
         """Return the identifiers most likely to be needed again first; the order depends on the ledger only."""
@@ -266,14 +274,30 @@ class _Fold:
             ordered[line] = None
 
     def ledger(self) -> Ledger:
+        steps = self.finish()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                ledger: Ledger = done.value
+                return ledger
+
+    def finish(self) -> Generator[None, None, Ledger]:
+        """Make the ledger, and stop after each piece of work so that an async caller can let others run."""
         mentions = self._mentions
-        for name, (blocks, used, newest) in self._fresh.items():
+        for number, (name, (blocks, used, newest)) in enumerate(self._fresh.items(), start=1):
             old = mentions.get(name)
             line = self._lines.get(name) or (old.line if old else "")
             mentions[name] = Mention(blocks + (old.blocks if old else 0), used + (old.used if old else 0), newest, line)
+            if number % _PAUSE_NAMES == 0:
+                yield
         if len(mentions) > _MAX_IDENTIFIERS:
-            best = Ledger(step=self._step, identifiers=mentions).ranked()[:_MAX_IDENTIFIERS]
-            mentions = {name: mentions[name] for name in best}
+            scores = []
+            for number, (name, mention) in enumerate(mentions.items(), start=1):
+                scores.append((-_score(name, mention, self._step), name))
+                if number % _PAUSE_NAMES == 0:
+                    yield
+            mentions = {name: mentions[name] for _, name in sorted(scores)[:_MAX_IDENTIFIERS]}
         constraints = tuple(self._constraints)
         if len(constraints) > _FIRST_CONSTRAINTS + _NEWEST_CONSTRAINTS:
             constraints = constraints[:_FIRST_CONSTRAINTS] + constraints[-_NEWEST_CONSTRAINTS:]
