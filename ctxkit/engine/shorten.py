@@ -95,8 +95,7 @@ class ShortenEdits:
         if block.type == "hint" and not isinstance(block.hint, str):
             pieces = await self._pieces(block.hint, "", limits, reference)
             return self.codec.with_hint(block, pieces)
-        text = block.hint if block.type == "hint" else block.text
-        kept = await shorten_text(text, tool_name=block.type, limits=limits, ruler=self.ruler, reference=reference)
+        kept = await shorten_text(_text_of(block), tool_name="", limits=limits, ruler=self.ruler, reference=reference)
         return self.codec.with_text(block, kept)
 
     async def _result(self, block: ToolResultBlock, limit_tokens: int, reference: str | None) -> ToolResultBlock:
@@ -145,20 +144,26 @@ class ShortenEdits:
 
     async def _without_images(self, block: Block, count: int, *, role: str) -> Block:
         """Return a block whose oldest images are replaced by notes that say where they are."""
+        if block.type == "tool_result" and not isinstance(block.output, str):
+            return self.codec.with_output(block, await self._noted(block.output, count))
+        if block.type == "hint" and not isinstance(block.hint, str):
+            return self.codec.with_hint(block, await self._noted(block.hint, count))
         if block.type == "data":
             note = await self._image_note(block)
             return self.codec.text(note) if role == "user" else self.codec.hint(note)
-        pieces: list[Piece] = []
+        return block
+
+    async def _noted(self, pieces: Sequence[Piece], count: int) -> list[Piece]:
+        """Return pieces with the first so many images replaced by notes."""
+        noted: list[Piece] = []
         left = count
-        for piece in block.output if block.type == "tool_result" else block.hint:
-            if left > 0 and is_image(piece):
-                pieces.append(self.codec.text(await self._image_note(piece)))
+        for piece in pieces:
+            if left > 0 and piece.type == "data" and is_image(piece):
+                noted.append(self.codec.text(await self._image_note(piece)))
                 left -= 1
             else:
-                pieces.append(piece)
-        if block.type == "tool_result":
-            return self.codec.with_output(block, pieces)
-        return self.codec.with_hint(block, pieces)
+                noted.append(piece)
+        return noted
 
     async def _image_note(self, image: DataBlock) -> str:
         """Return the host's own words for an image that leaves."""
@@ -176,7 +181,10 @@ class ShortenEdits:
 
 
 def _text_of(block: Block) -> str:
+    """Return the text of a text block, or of a hint."""
+    if block.type == "text":
+        return block.text
     if block.type == "hint":
         hint = block.hint
         return hint if isinstance(hint, str) else "\n".join(piece.text for piece in hint if piece.type == "text")
-    return block.text
+    return ""

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from typing import TYPE_CHECKING, Any
+
+from agentscope.model import ChatResponse
 
 from ctxkit.errors import ContextUnfitError
 from ctxkit.host._port import HostModel, call_usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
-    from agentscope.model import ChatModelBase, ChatResponse
+    from agentscope.model import ChatModelBase
 
     from ctxkit.config import Settings
     from ctxkit.engine import Engine, RequestFitter
+
+    ModelAnswer = ChatResponse | AsyncGenerator[ChatResponse, None]
+    CallNext = Callable[..., Awaitable[ModelAnswer]]
+    """The host's next handler of a model call; keywords replace what was passed to the hook."""
 
 logger = logging.getLogger("ctxkit")
 
 
 async def call_fitting(
-    engine: Engine, call: Mapping[str, Any], next_handler: Callable[..., Any], settings: Settings
-) -> ChatResponse | AsyncGenerator[ChatResponse, None]:
+    engine: Engine, call: Mapping[str, Any], next_handler: CallNext, settings: Settings
+) -> ModelAnswer:
     """Call a model with a view of the request that fits it, and learn from what its provider answers.
 
     Args:
@@ -47,10 +52,10 @@ async def call_fitting(
         answer = await next_handler(messages=list(messages))
     except Exception as exc:  # noqa: BLE001 - whatever a provider raises is looked at, and raised again if it is no overflow
         answer = await _ask_smaller(fitter, exc, next_handler)
-    if inspect.isasyncgen(answer):
-        return _watched(answer, fitter, next_handler, model)
-    _learn(fitter, answer, model)
-    return answer
+    if isinstance(answer, ChatResponse):
+        _learn(fitter, answer, model)
+        return answer
+    return _watched(answer, fitter, next_handler, model)
 
 
 async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Any] | None:
@@ -67,7 +72,7 @@ async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Any] | N
 async def _watched(
     stream: AsyncGenerator[ChatResponse, None],
     fitter: RequestFitter,
-    next_handler: Callable[..., Any],
+    next_handler: CallNext,
     model: ChatModelBase,
 ) -> AsyncGenerator[ChatResponse, None]:
     """Pass a stream on, learn from its usage, and start anew with a smaller request where it breaks off by overflow."""
@@ -79,7 +84,7 @@ async def _watched(
                 yield chunk
         except Exception as exc:  # noqa: BLE001 - as above
             answer = await _ask_smaller(fitter, exc, next_handler)
-            if inspect.isasyncgen(answer):
+            if not isinstance(answer, ChatResponse):
                 stream = answer
                 continue
             _learn(fitter, answer, model)
@@ -87,7 +92,7 @@ async def _watched(
         return
 
 
-async def _ask_smaller(fitter: RequestFitter, error: Exception, next_handler: Callable[..., Any]) -> Any:
+async def _ask_smaller(fitter: RequestFitter, error: Exception, next_handler: CallNext) -> ModelAnswer:
     """Ask with smaller and smaller views until one is answered, or raise."""
     while True:
         messages = await _smaller(fitter, error)

@@ -50,7 +50,8 @@ class HostCodec:
 
     def assistant_message(self, content: Sequence[Block], *, name: str, id: str | None = None) -> Msg:  # noqa: A002 - the host's word
         """Return a new assistant message."""
-        return AssistantMsg(name=name, content=list(content), **({} if id is None else {"id": id}))
+        message = AssistantMsg(name=name, content=list(content))
+        return message if id is None else message.model_copy(update={"id": id})
 
     def with_content(self, message: Msg, content: Sequence[Block], *, mark: Mapping[str, Any] | None = None) -> Msg:
         """Return a copy of a message that has other blocks."""

@@ -58,7 +58,7 @@ def guard_for(agent: Agent, config: OffloadConfig, *, local_store: Store | None)
         config: Time-out, and whether a copy is kept of what the offloader cannot give back.
         local_store: Where that copy goes; in memory where unset.
     """
-    offloader = agent.offloader
+    offloader: object | None = agent.offloader
     if isinstance(offloader, GuardedOffloader):
         offloader = offloader.offloader
     local = local_store

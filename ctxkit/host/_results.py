@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from agentscope.message import TextBlock
+from agentscope.message import TextBlock, ToolResultState
 
 from ctxkit import telemetry
 from ctxkit.engine import admit_result
@@ -76,7 +76,7 @@ def told_by_receipt(response: ToolResponse, receipts: Sequence[Receipt]) -> Tool
 
     The host compares numbers of messages, so it reports "not long enough" where a part of one long message went.
     """
-    if not receipts or response.state == "error":
+    if not receipts or response.state == ToolResultState.ERROR:
         return response
     last = receipts[-1]
     if last.outcome == "applied":

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentscope.tool import ToolBase, ToolChunk
 
     from ctxkit.config import Settings
+    from ctxkit.host._calls import CallNext
     from ctxkit.host.events import ContextEvent
     from ctxkit.offload import Store
     from ctxkit.plan import Receipt
@@ -62,7 +63,7 @@ class CompressionMiddleware(MiddlewareBase):
         self._agents: WeakKeyDictionary[Agent, Attached] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[Receipt]] = set()
 
-    def get_middleware_key(self) -> str:
+    async def get_middleware_key(self) -> str:
         """Return the key of ctxkit's state in `agent.state.middle_context`."""
         return SLOT
 
@@ -135,7 +136,7 @@ class CompressionMiddleware(MiddlewareBase):
                 yield chunk
 
     async def on_model_call(
-        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: CallNext
     ) -> ChatResponse | AsyncGenerator[ChatResponse, None]:
         """Send a request that fits; where the provider still refuses it, send a smaller one."""
         attached = await self._attach(agent)

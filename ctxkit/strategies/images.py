@@ -50,8 +50,8 @@ def is_image(block: Block | Piece) -> bool:
 def images_of(block: Block) -> Iterator[Piece]:
     """Yield the images of a block in order: itself, or those inside a tool result or a hint."""
     inside: Sequence[Piece] = ()
-    if block.type == "data":
-        inside = [block]
+    if block.type == "data" and is_image(block):
+        yield block
     elif block.type == "tool_result" and not isinstance(block.output, str):
         inside = block.output
     elif block.type == "hint" and not isinstance(block.hint, str):
