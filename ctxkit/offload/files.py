@@ -37,6 +37,8 @@ _FOLDER: Final = re.compile(r"[a-z0-9][a-z0-9_~-]{0,99}")
 _CHUNK_BYTES: Final = 1 << 20
 _THREADS: Final = 4
 """Threads of one store: writes of one session go one after another, so more would only wait."""
+_ENTRIES: Final = 500
+"""So many entries are listed between two pauses for other tasks."""
 _OPEN_LOGS: Final = 64
 """Sessions whose index is kept in memory; that of another one is read anew from its file."""
 _NO_FILE: Final = frozenset({errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR, errno.EMLINK})
@@ -149,7 +151,9 @@ class FileStore:
         except OSError as exc:
             raise _error(StoreReadError, self._path(*self._folder_parts(session_id)), exc) from exc
         log = self.reference(session_id)
-        for number, offset, size, trailer in records:
+        for count, (number, offset, size, trailer) in enumerate(records, 1):
+            if count % _ENTRIES == 0:
+                await asyncio.sleep(0)
             kind, key = (trailer.kind, trailer.key) if trailer else ("message", None)
             yield Entry(reference=log, kind=kind, size=size, offset=offset, sequence=number, key=key)
         for blob in blobs:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ctxkit.offload.names import RESULT_PREFIX, fsname
-from ctxkit.offload.render import Rendered
+from ctxkit.offload.render import Rendered, plain
 from ctxkit.offload.terms import terms
 
 CHUNK_CHARS: Final = 800
 _STEP_CHARS: Final = 600
 """Chunks overlap by the difference, so that whatever is shorter than it stands whole in one of them."""
+_WORDS_CHARS: Final = _STEP_CHARS + 64
+"""Words are taken from little more than what is new in a chunk: the next one has the rest."""
 NEEDLE_CHARS: Final = CHUNK_CHARS - _STEP_CHARS
 _MOST_HITS: Final = 200
 """Hits of one kind that are looked at."""
@@ -43,6 +45,19 @@ CREATE TABLE chunks (id INTEGER PRIMARY KEY, doc INTEGER, start INTEGER, body TE
 CREATE INDEX chunks_doc ON chunks (doc, start);
 CREATE TABLE tools (call TEXT PRIMARY KEY, tool TEXT) WITHOUT ROWID;
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewDoc:
+    """A document to index."""
+
+    name: str
+    """Unique in the session."""
+    rendered: Rendered
+    sequence: int = 0
+    """Place of a record in the log, 1-based; 0 for a blob."""
+    key: str | None = None
+    """The record's key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +90,8 @@ class SessionIndex:
         self._db.executescript("PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;" + _TABLES)
         try:
             self._db.execute("CREATE VIRTUAL TABLE words USING fts5(body, content='', tokenize='unicode61')")
+            # A batch fits in memory before it is written: 16 MB, for the default of 1 MB makes many small segments.
+            self._db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (1 << 24,))
             self._has_words = True
         except sqlite3.OperationalError:
             self._has_words = False  # this Python's SQLite has no FTS5: literal search does the work
@@ -101,37 +118,36 @@ class SessionIndex:
         with self._lock:
             return {row[0] for row in self._db.execute("SELECT name FROM docs WHERE sequence = 0")}
 
-    def add(self, name: str, rendered: Rendered, *, sequence: int = 0, key: str | None = None) -> None:
-        """Index a document; one that is there already stays as it is.
+    def add(self, documents: Iterable[NewDoc]) -> None:
+        """Index documents, in the order of the log; those that are there already stay as they are.
 
-        Args:
-            name: Its name, unique in the session.
-            rendered: Its text.
-            sequence: Place of a record in the log, 1-based; 0 for a blob.
-            key: The record's key.
+        They go in one transaction, for each of them costs as much as some hundred chunks.
         """
-        text = rendered.text
         with self._lock, self._db:
             self._db.execute("BEGIN")
-            start = self._log_chars() if sequence else 0
-            added = self._db.execute(
-                "INSERT OR IGNORE INTO docs (name, sequence, key, message, start, chars) VALUES (?, ?, ?, ?, ?, ?)",
-                (name, sequence, key, rendered.message_id, start, len(text)),
-            )
-            if added.rowcount != 1:
-                return
-            doc = added.lastrowid
-            tools = ((fsname(call), tool) for call, tool in rendered.tools)
-            self._db.executemany("INSERT OR IGNORE INTO tools VALUES (?, ?)", tools)
-            self._db.executemany(
-                "INSERT INTO speakers VALUES (?, ?, ?)", ((doc, at, who) for at, who in rendered.speakers)
-            )
-            for at in range(0, max(1, len(text) - NEEDLE_CHARS), _STEP_CHARS):
-                body = text[at : at + CHUNK_CHARS]
-                row = self._db.execute("INSERT INTO chunks (doc, start, body) VALUES (?, ?, ?)", (doc, at, body))
-                if self._has_words:
-                    words = (row.lastrowid, " ".join(terms(body)))
-                    self._db.execute("INSERT INTO words (rowid, body) VALUES (?, ?)", words)
+            for document in documents:
+                self._add(document)
+
+    def _add(self, new: NewDoc) -> None:
+        text = new.rendered.text
+        start = self._log_chars() if new.sequence else 0
+        added = self._db.execute(
+            "INSERT OR IGNORE INTO docs (name, sequence, key, message, start, chars) VALUES (?, ?, ?, ?, ?, ?)",
+            (new.name, new.sequence, new.key, plain(new.rendered.message_id), start, len(text)),
+        )
+        if added.rowcount != 1:
+            return
+        doc = added.lastrowid
+        tools = ((fsname(call), plain(tool)) for call, tool in new.rendered.tools)
+        self._db.executemany("INSERT OR IGNORE INTO tools VALUES (?, ?)", tools)
+        speakers = ((doc, at, who) for at, who in new.rendered.speakers)
+        self._db.executemany("INSERT INTO speakers VALUES (?, ?, ?)", speakers)
+        for at in range(0, max(1, len(text)), _STEP_CHARS):
+            body = text[at : at + CHUNK_CHARS]
+            row = self._db.execute("INSERT INTO chunks (doc, start, body) VALUES (?, ?, ?)", (doc, at, body))
+            if self._has_words:
+                words = (row.lastrowid, " ".join(terms(text[at : at + _WORDS_CHARS])))
+                self._db.execute("INSERT INTO words (rowid, body) VALUES (?, ?)", words)
 
     def who(self, doc: Doc, at: int) -> str:
         """Return who speaks at a character of a document, as far as what is indexed says."""

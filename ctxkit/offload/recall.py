@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, Protocol
 
-from ctxkit.offload.index import Doc, Hit, SessionIndex
+from ctxkit.offload.index import Doc, Hit, NewDoc, SessionIndex
 from ctxkit.offload.names import RESULT_PREFIX, fsname, result_name
 from ctxkit.offload.render import Rendered, plain, render_record
 from ctxkit.offload.store import BLOB, Entry, Store, read_records
@@ -21,7 +21,7 @@ LOG_DOC: Final = "context"
 _SESSIONS: Final = 8
 """Sessions whose index is kept; that of another one is built anew."""
 _BLOB_BYTES: Final = 1 << 18
-_BATCH_CHARS: Final = 1 << 18
+_BATCH_BYTES: Final = 1 << 20
 _QUERY_CHARS: Final = 1000
 _EXCERPT_CHARS: Final = 320
 _CHARS_PER_TOKEN: Final = 12
@@ -188,7 +188,7 @@ class Recall:
         async for entry, body in read_records(self._store, entries):
             batch.append((entry, body))
             size += len(body)
-            if size >= _BATCH_CHARS:
+            if size >= _BATCH_BYTES:
                 await asyncio.to_thread(_index_records, index, batch)
                 batch, size = [], 0
         if batch:
@@ -202,7 +202,7 @@ class Recall:
             parts.append(plain(decoder.decode(data, final=at + _BLOB_BYTES >= blob.size)))
             await asyncio.sleep(0)
         name = blob.name or blob.reference
-        await asyncio.to_thread(index.add, name, Rendered("".join(parts), []))
+        await asyncio.to_thread(index.add, [NewDoc(name=name, rendered=Rendered("".join(parts), []))])
 
     def _find(self, index: SessionIndex, session_id: str, name: str) -> Doc | None:
         log = self._store.reference(session_id)
@@ -223,9 +223,15 @@ class Recall:
 
 
 def _index_records(index: SessionIndex, batch: Sequence[tuple[Entry, bytes]]) -> None:
-    for entry, body in batch:
-        sequence = entry.sequence or 0
-        index.add(f"{LOG_DOC}#{sequence}", render_record(body), sequence=sequence, key=entry.key)
+    index.add(
+        NewDoc(
+            name=f"{LOG_DOC}#{entry.sequence or 0}",
+            rendered=render_record(body),
+            sequence=entry.sequence or 0,
+            key=entry.key,
+        )
+        for entry, body in batch
+    )
 
 
 def _page(index: SessionIndex, doc: Doc, offset: int, length: int) -> str:
