@@ -150,10 +150,14 @@ class Engine:
             receipt = await run.run()
             self.receipts.append(receipt)
             self._oversized = False
-            if receipt.outcome == "applied":
+            if receipt.outcome != "applied":
+                self.rest()
+            elif receipt.tokens_after < receipt.limit_tokens:
                 self._rest_until = 0
             else:
-                self.rest()
+                # What no edit can free is above the trigger: half of what is left may fill before the next summary.
+                room = settings.limit_tokens(self.gauge.window(self.port.model)) - receipt.tokens_after
+                self._rest_until = receipt.tokens_after + max(self._rest_step, room // 2)
             return receipt
 
     async def commit(self, swap: Swap, layer: Layer | None) -> bool:

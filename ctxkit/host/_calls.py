@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from agentscope.model import ChatResponse
@@ -78,10 +79,11 @@ async def _watched(
     """Pass a stream on, learn from its usage, and start anew with a smaller request where it breaks off by overflow."""
     while True:
         try:
-            async for chunk in stream:
-                if chunk.is_last:
-                    _learn(fitter, chunk, model)
-                yield chunk
+            async with aclosing(stream):
+                async for chunk in stream:
+                    if chunk.is_last:
+                        _learn(fitter, chunk, model)
+                    yield chunk
         except Exception as exc:  # noqa: BLE001 - as above
             answer = await _ask_smaller(fitter, exc, next_handler)
             if not isinstance(answer, ChatResponse):

@@ -85,6 +85,7 @@ class CompressionMiddleware(MiddlewareBase):
             async for item in next_handler():
                 yield item
             return
+        await self._offer_recall(attached, agent)
         inner = next_handler()
         try:
             while True:
@@ -194,16 +195,21 @@ class CompressionMiddleware(MiddlewareBase):
             config = settings_of(agent.context_config).offload
             guard = guard_for(agent, config, local_store=self._local_store)
             guard_agent(agent, guard)
-            port = HostPort(agent)
-            engine = Engine(port, HostCodec(), counter=await load_counter(), guard=guard)
-            attached = Attached(engine, offloader=agent.offloader)
-            if config.recall_tools:
-                await _recall_tools.register(agent, engine)
+            counter = await load_counter()
+            engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
         except Exception:
             logger.exception("ctxkit cannot serve agent %r, which runs without it", agent.name)
             return None
-        self._agents[agent] = attached
+        attached = self._agents[agent] = Attached(engine, offloader=agent.offloader)
         return attached
+
+    async def _offer_recall(self, attached: Attached, agent: Agent) -> None:
+        """Give the agent the recall tools; asked at each reply, for its toolkit and state may be others by now."""
+        try:
+            if settings_of(agent.context_config).offload.recall_tools:
+                await _recall_tools.register(agent, attached.engine)
+        except Exception:
+            logger.exception("ctxkit could not register its recall tools for agent %r", agent.name)
 
     async def _make_room(self, attached: Attached, agent: Agent) -> AsyncGenerator[ContextEvent, None]:
         """Compress where it is due, with events while it lasts; only refusal and cancellation leave this."""
