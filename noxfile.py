@@ -22,7 +22,8 @@ HOSTS = ["2.0.6", "2.0.8", "newest"]
 """Versions of AgentScope at which its surface grew, and the newest that installs."""
 
 WHEEL_ONLY = {"PYTHONSAFEPATH": "1"}
-NOT_EXAMPLES = "--ignore=tests/examples"
+QUICK = ("-m", "not crash and not slow", "--ignore=tests/examples")
+"""Arguments of pytest for all tests but those that have sessions of their own."""
 
 
 def group(*names: str) -> list[str]:
@@ -70,11 +71,13 @@ def types(session: nox.Session) -> None:
 @nox.session(venv_backend="none", requires=["env"])
 def tests(session: nox.Session) -> None:
     """Run the tests against the newest AgentScope, with a report of what they cover."""
-    args = session.posargs or ["-m", "not crash", NOT_EXAMPLES]
     run_shared(session, "coverage", "erase")
-    run_shared(session, "coverage", "run", "-m", "pytest", *args)
+    run_shared(session, "coverage", "run", "-m", "pytest", *(session.posargs or QUICK))
     run_shared(session, "coverage", "combine", "--quiet")
     run_shared(session, "coverage", "report")
+    if not session.posargs:
+        # What measures time is run without the tracer, which slows everything down.
+        run_shared(session, "pytest", "-m", "slow and not crash", "--ignore=tests/examples")
 
 
 @nox.session(venv_backend="none", requires=["env"])
@@ -89,8 +92,7 @@ def minimums(session: nox.Session) -> None:
     if session.venv_backend != "uv":
         session.install("uv>=0.5")
     session.run_install("uv", "pip", "install", "--upgrade", "--resolution=lowest-direct", *group("tests"), ".")
-    args = session.posargs or ["-m", "not crash", NOT_EXAMPLES]
-    session.run("pytest", *args, env=WHEEL_ONLY)
+    session.run("pytest", *(session.posargs or QUICK), env=WHEEL_ONLY)
 
 
 @nox.session(reuse_venv=True, default=False)
@@ -99,8 +101,7 @@ def hosts(session: nox.Session, agentscope: str) -> None:
     """Run the tests against each AgentScope at which the surface that ctxkit uses has grown."""
     pin = "agentscope" if agentscope == "newest" else f"agentscope=={agentscope}"
     session.install(*group("tests"), ".", pin)
-    args = session.posargs or ["-m", "not crash", NOT_EXAMPLES]
-    session.run("pytest", *args, env=WHEEL_ONLY)
+    session.run("pytest", *(session.posargs or QUICK), env=WHEEL_ONLY)
 
 
 @nox.session(venv_backend="none", requires=["env"], default=False)
