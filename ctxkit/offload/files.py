@@ -35,6 +35,8 @@ DATA: Final = "data"
 _NAME: Final = re.compile(r"(?!context\.)[A-Za-z0-9](?:[A-Za-z0-9._~-]{0,198}[A-Za-z0-9])?")
 _FOLDER: Final = re.compile(r"[a-z0-9][a-z0-9_~-]{0,99}")
 _CHUNK_BYTES: Final = 1 << 20
+_PIECE_CHARS: Final = 32_768
+"""Records are encoded in pieces of this size, with a pause between them for other tasks."""
 _THREADS: Final = 4
 """Threads of one store: writes of one session go one after another, so more would only wait."""
 _ENTRIES: Final = 500
@@ -97,7 +99,7 @@ class FileStore:
         """
         path = self.reference(session_id)
         if records:
-            encoded = [(lines.encode(record), record) for record in records]
+            encoded = await _encode(records)
             running = self._own()
             log = self._log(session_id)
             done = log.submit(encoded)
@@ -282,6 +284,19 @@ class FileStore:
                     return parts
         msg = f"{reference[:300]!r} is no reference of the store in {str(self.root)!r}: use one that it gave."
         raise RecordNotFoundError(msg)
+
+
+async def _encode(records: Sequence[Record]) -> Sequence[tuple[bytes, Record]]:
+    """Return the records with what stands on their lines, with pauses for other tasks."""
+    encoded = []
+    pending = 0
+    for record in records:
+        encoded.append((lines.encode(record), record))
+        pending += len(record.body)
+        if pending >= _PIECE_CHARS:
+            pending = 0
+            await asyncio.sleep(0)
+    return encoded
 
 
 def _free_name(directory: Directory, name: str, data: bytes) -> tuple[str, bool]:
