@@ -34,6 +34,13 @@ def test_an_example_runs_and_says_something(name):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", sorted(NEEDS_A_MODEL))
+def test_an_example_that_needs_a_model_says_what_to_set(name):
+    done = run(EXAMPLES / name)
+    assert "_API_KEY" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.py")))
 def test_an_example_has_an_async_main(name):
     assert "async def main(" in (EXAMPLES / name).read_text(encoding="utf-8")
