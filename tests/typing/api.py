@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import assert_type
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_type
+
+from agentscope.agent import Agent
+from agentscope.agent import ContextConfig as HostContextConfig
+from agentscope.message import Msg, TextBlock, ToolResultBlock
+from agentscope.model import ChatModelBase
+from agentscope.tool import Toolkit
+from agentscope.workspace import LocalWorkspace as HostWorkspace
 
 from ctxkit import (
+    CompressionMiddleware,
     ConfigError,
     ContextConfig,
     ContextUnfitError,
     CtxkitError,
     Edit,
+    FileStore,
+    HostCodec,
+    LocalWorkspace,
+    MemoryStore,
     OffloadConfig,
+    Offloader,
     OverflowConfig,
     Plan,
     Reason,
     Receipt,
     RecordNotFoundError,
     ResultsConfig,
+    Store,
     StoreError,
+    StoreOffloader,
     SummaryConfig,
+    SummaryGenerator,
     TriggersConfig,
 )
 
@@ -56,3 +72,48 @@ def plans_and_receipts_are_data(plan: Plan, receipt: Receipt) -> None:
     assert_type(plan.reason, Reason)
     assert_type(receipt.reference, str | None)
     assert_type(receipt.problems, tuple[str, ...])
+
+
+def three_names_make_an_agent(model: ChatModelBase) -> Agent:
+    workspace = LocalWorkspace(workdir="./workspace")
+    host_workspace: HostWorkspace = workspace
+    config: HostContextConfig = ContextConfig()
+    del host_workspace
+    return Agent(
+        name="coder",
+        system_prompt="You are a careful programmer.",
+        model=model,
+        toolkit=Toolkit(),
+        context_config=config,
+        offloader=workspace,
+        middlewares=[CompressionMiddleware()],
+    )
+
+
+async def what_was_done_is_told(agent: Agent) -> None:
+    async with CompressionMiddleware(local_store=MemoryStore()) as compression:
+        assert_type(compression, CompressionMiddleware)
+        assert_type(compression.receipts(agent), tuple[Receipt, ...])
+
+
+class Shelf:
+    """An offloader of a user's own has two methods and no base class."""
+
+    async def offload_context(self, session_id: str, msgs: list[Msg], **kwargs: Any) -> str:
+        return f"{session_id}: {len(msgs)} {kwargs}"
+
+    async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock, **kwargs: Any) -> str:
+        return f"{session_id}: {tool_result.id} {kwargs}"
+
+
+def offloaders_and_stores_are_protocols() -> None:
+    stores: list[Store] = [FileStore("workspace"), MemoryStore()]
+    offloaders: list[Offloader] = [Shelf(), *(StoreOffloader(store, HostCodec()) for store in stores)]
+    del offloaders
+
+
+async def a_summary_can_be_had_without_an_agent(model: ChatModelBase, messages: Sequence[Msg]) -> TextBlock:
+    generator = SummaryGenerator(model, ContextConfig())
+    fields = await generator.generate(messages, previous="", instructions=None)
+    assert_type(fields, Mapping[str, Any])
+    return TextBlock(text=generator.render(fields))
