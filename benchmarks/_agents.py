@@ -1,0 +1,65 @@
+"""The two agents that are compared: AgentScope's own, and the same one with ctxkit's three objects."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentscope.agent import Agent, ContextConfig, InjectionConfig, ReActConfig
+from agentscope.tool import Toolkit
+from agentscope.workspace import LocalWorkspace
+
+import ctxkit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from agentscope.model import ChatModelBase
+    from agentscope.tool import ToolBase
+
+Side = Literal["stock", "ctxkit"]
+SIDES: tuple[Side, ...] = ("stock", "ctxkit")
+
+
+def quiet() -> None:
+    """Keep the warnings of both out of the tables: what goes wrong is counted."""
+    logging.getLogger("as").setLevel(logging.CRITICAL)
+    logging.getLogger("agentscope").setLevel(logging.CRITICAL)
+    logging.getLogger("ctxkit").setLevel(logging.CRITICAL)
+
+
+def make_agent(
+    side: Side,
+    model: ChatModelBase,
+    tools: Sequence[ToolBase],
+    *,
+    workdir: Path,
+    system_prompt: str,
+    steps: int = 1000,
+    **config: Any,
+) -> Agent:
+    """Return an agent of one side.
+
+    Args:
+        side: Whose context management it has.
+        model: The model.
+        tools: Its tools.
+        workdir: Where what leaves the context is stored; stock has AgentScope's own `LocalWorkspace`.
+        system_prompt: The system prompt.
+        steps: Most reasoning steps of a reply.
+        **config: Fields that both classes of `ContextConfig` have.
+    """
+    ours = side == "ctxkit"
+    return Agent(
+        name="friday",
+        system_prompt=system_prompt,
+        model=model,
+        toolkit=Toolkit(tools=list(tools)),
+        context_config=ctxkit.ContextConfig(**config) if ours else ContextConfig(**config),
+        offloader=(ctxkit.LocalWorkspace if ours else LocalWorkspace)(workdir=str(workdir)),
+        middlewares=[ctxkit.CompressionMiddleware()] if ours else [],
+        react_config=ReActConfig(max_iters=steps),
+        # The time of day in the context would make two runs differ.
+        injection_config=InjectionConfig(inject_runtime_state=False),
+    )
