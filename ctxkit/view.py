@@ -20,6 +20,9 @@ REQUEST_MESSAGES = 16
 """Most messages that make up the newest user request. A person asks in a handful of messages; a longer run is a chat that
 the agent listened to, and were all of it a request, nothing of it could ever leave."""
 
+_ENDS_STEP = frozenset({"tool_result", "hint"})
+"""Behind blocks of these types, what an assistant says next begins a reasoning step."""
+
 
 class Place(NamedTuple):
     """A block's place, or the place of a cut before it."""
@@ -72,12 +75,13 @@ class View:
         calls: list[tuple[str, str, Place]] = []
         results: dict[int, Place] = {}
         waiting: dict[str, int] = {}
-        for place, block in self.blocks():
-            if block.type == "tool_call":
-                waiting[block.id] = len(calls)
-                calls.append((block.id, block.name, place))
-            elif block.type == "tool_result" and block.id in waiting:
-                results[waiting.pop(block.id)] = place
+        for index, content in enumerate(self.contents):
+            for number, block in enumerate(content):
+                if block.type == "tool_call":
+                    waiting[block.id] = len(calls)
+                    calls.append((block.id, block.name, Place(index, number)))
+                elif block.type == "tool_result" and block.id in waiting:
+                    results[waiting.pop(block.id)] = Place(index, number)
         return tuple(
             Exchange(call_id=call_id, tool=tool, call=place, result=results.get(number))
             for number, (call_id, tool, place) in enumerate(calls)
@@ -115,21 +119,23 @@ class View:
         message's start, or inside an assistant's message behind a result or a hint. So thinking stays with its calls.
         Hints at the very end begin no step: they wait with the results before them, which the model has not seen yet.
         """
-        results = {exchange.call: exchange.result for exchange in self.exchanges if exchange.result is not None}
-        closing = frozenset(results.values())
+        closing = {exchange.result for exchange in self.exchanges if exchange.result is not None}
+        opening = {
+            exchange.call for exchange in self.exchanges if exchange.result is not None
+        } | self._unfinished_places
         cuts: list[Place] = []
-        previous = ""
         open_calls = 0
-        for place, block in self.blocks():
-            kind = block.type
-            begins = place.block == 0 or (previous in {"tool_result", "hint"} and kind != "tool_result")
-            if begins and open_calls == 0:
-                cuts.append(place)
-            if place in results or self.is_unfinished(place):
-                open_calls += 1
-            elif place in closing:
-                open_calls -= 1
-            previous = kind
+        for index, content in enumerate(self.contents):
+            begins = True
+            for number, block in enumerate(content):
+                kind = block.type
+                if begins and open_calls == 0 and (number == 0 or kind != "tool_result"):
+                    cuts.append(Place(index, number))
+                if kind == "tool_call":
+                    open_calls += (index, number) in opening
+                elif kind == "tool_result":
+                    open_calls -= (index, number) in closing
+                begins = kind in _ENDS_STEP
         while cuts and cuts[-1].block > 0 and self.contents[cuts[-1].message][cuts[-1].block].type == "hint":
             cuts.pop()
         return tuple(cuts)

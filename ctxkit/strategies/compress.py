@@ -50,5 +50,5 @@ def _before(view: View, cut: Place) -> Iterator[tuple[int, int]]:
     for index in range(cut.message):
         if index not in staying:
             yield index, len(view.contents[index])
-    if cut.block > 0 and cut.message not in staying:
+    if cut.block > 0:  # in an assistant's message, never in the request
         yield cut.message, cut.block

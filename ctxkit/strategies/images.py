@@ -20,7 +20,9 @@ class ImageStrategy:
 
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return one edit for each block that loses images."""
-        held = [(place, sum(1 for _ in images_of(block))) for place, block in situation.view.blocks()]
+        held = [
+            (place, sum(1 for _ in images_of(block))) for place, block in situation.view.blocks() if _may_hold(block)
+        ]
         surplus = sum(count for _, count in held) - situation.settings.max_image_num
         edits = []
         for place, count in held:
@@ -40,6 +42,11 @@ class ImageStrategy:
                 )
                 surplus -= count
         return tuple(edits)
+
+
+def _may_hold(block: Block) -> bool:
+    """Whether a block may hold images, told at little cost."""
+    return block.type in {"data", "hint", "tool_result"}
 
 
 def is_image(block: Block | Piece) -> bool:

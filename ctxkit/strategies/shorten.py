@@ -69,11 +69,12 @@ class ShortenStrategy:
         if self.free_tokens <= 0:
             return ()
         places = [
-            (situation.tokens[place.message][place.block], place)
-            for place, _ in situation.view.blocks()
-            if situation.tokens[place.message][place.block] > self.floor_tokens
-            and place not in self.before
-            and can_shorten(situation, place)
+            (tokens, Place(index, number))
+            for index, row in enumerate(situation.tokens)
+            for number, tokens in enumerate(row)
+            if tokens > self.floor_tokens
+            and (index, number) not in self.before
+            and can_shorten(situation, Place(index, number))
         ]
         level = common_level([tokens for tokens, _ in places], self.free_tokens, self.floor_tokens)
         return tuple(_edit(situation, place, keep_tokens=level) for tokens, place in places if tokens > level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -133,10 +134,28 @@ def user(*content: FakeBlock | str, name: str = "user") -> FakeMsg:
     return FakeMsg(role="user", name=name, content=[text(b) if isinstance(b, str) else b for b in content])
 
 
-def agent(*content: FakeBlock | str, name: str = "agent", reply_id: str | None = None) -> FakeMsg:
+def agent(*content: FakeBlock | Watched | str, name: str = "agent", reply_id: str | None = None) -> FakeMsg:
     blocks = [text(b) if isinstance(b, str) else b for b in content]
     message = FakeMsg(role="assistant", name=name, content=blocks)
     return message if reply_id is None else replace(message, id=reply_id)
+
+
+class Watched:
+    """Counts how often an attribute of a block is read."""
+
+    def __init__(self, block: Any, reads: Counter[str]) -> None:
+        self._block = block
+        self._reads = reads
+
+    def __getattr__(self, name: str) -> Any:
+        self._reads[name] += 1
+        return getattr(self._block, name)
+
+
+def watched(messages: int, steps: int, reads: Counter[str]) -> list[FakeMsg]:
+    """Return messages of some reasoning steps each, whose blocks count how often they are read."""
+    numbers = [str(number) for number in range(steps)]
+    return [agent(*(Watched(b, reads) for n in numbers for b in (*step(n), text("so")))) for _ in range(messages)]
 
 
 class FakeCodec:

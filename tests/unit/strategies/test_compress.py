@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctxkit.plan import Edit, EditKind
 from ctxkit.strategies import CompressStrategy
-from tests.unit.fakes import FakeMsg, agent, call, situation, step, user
+from tests.unit.fakes import FakeMsg, agent, call, hint, situation, step, user
 
 
 def named(edits: tuple[Edit, ...]) -> list[tuple[int, int, int, int]]:
@@ -26,6 +26,10 @@ def test_what_is_older_than_the_budget_leaves_whole_messages_first_then_steps_of
 
 def test_the_newest_user_request_stays_wherever_it_stands():
     assert planned(user("do"), agent(*step("a"), *step("b"))) == [(1, 0, 3, 8)]
+
+
+def test_a_hint_alone_leaves_where_the_step_behind_it_stays():
+    assert planned(user("do"), agent(hint("h" * 9), *step("a"))) == [(1, 0, 1, 9)]
 
 
 def test_all_fits_the_budget_and_nothing_leaves():

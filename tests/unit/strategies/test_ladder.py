@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+
+from ctxkit.engine.apply import apply_edits
+from ctxkit.invariants import broken_rules
 from ctxkit.plan import Edit, EditKind
 from ctxkit.strategies.ladder import freed_tokens, leaving, lighter, plan_ladder, shorten_more
-from ctxkit.view import Place
-from tests.unit.fakes import agent, call, image, result, settings, situation, text, user
+from ctxkit.view import Place, View
+from tests.unit.fakes import FakeCodec, agent, call, image, result, settings, situation, text, user, watched
 
 BIG = "x" * 500
 
@@ -85,3 +91,18 @@ def test_what_an_image_note_frees_is_not_counted_on():
 def test_a_situation_without_shortening_is_not_copied():
     here = situation(agent("old"), user("do"))
     assert lighter(here, plan_ladder(here, keep_tokens=0)) is here
+
+
+def reads_of(messages: int, steps: int) -> int:
+    reads: Counter[str] = Counter()
+    here = situation(*watched(messages, steps, reads), user("do"), agent("ok"))
+    reads.clear()
+    edits = shorten_more(here, plan_ladder(here, keep_tokens=3 * messages * steps), free_tokens=10)
+    after = View(apply_edits(here.view, edits, {}, FakeCodec()), agent_name="agent")
+    assert broken_rules(here.view, after, tokens_before=2, tokens_after=1) == ()
+    return reads.total()
+
+
+@pytest.mark.parametrize(("small", "large"), [((1, 2000), (1, 8000)), ((2000, 1), (8000, 1))])
+def test_the_work_of_a_plan_grows_with_the_context_and_no_faster(small: tuple[int, int], large: tuple[int, int]):
+    assert reads_of(*large) <= 4 * reads_of(*small) + 100
