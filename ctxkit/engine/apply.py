@@ -42,7 +42,8 @@ def apply_edits(view: View, edits: Sequence[Edit], replacements: Mapping[Place, 
             for place, block in ((Place(index, n), b) for n, b in enumerate(view.contents[index]))
             if place not in gone
         ]
-        if content:
+        # The host appends to the running reply's message: that one stays, even empty.
+        if content or (view.is_running_last and index == len(view) - 1):
             shortened = any(place.message == index for place in replacements)
             messages.append(codec.with_content(message, content, mark={"shortened": True} if shortened else None))
     return messages

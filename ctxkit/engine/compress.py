@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits, taken_away
+from ctxkit.engine.clear import clear_context
 from ctxkit.engine.unfit import unfit_error
-from ctxkit.errors import StoreWriteError, SummaryError
+from ctxkit.errors import ContextUnfitError, StoreWriteError, SummaryError
 from ctxkit.invariants import broken_rules
 from ctxkit.plan import Draft, Edit, EditKind, Reason, Receipt, new_id
 from ctxkit.port import Swap
@@ -76,15 +77,21 @@ class Compression:
         trigger = self.settings.trigger_tokens(reading.context_size)
         due = self.force or reading.tokens >= trigger
         edits = self._edits(situation, trigger=trigger) if due else plan_ladder(situation, keep_tokens=None)
-        if not edits:
-            return self._unneeded(reading, situation, trigger)
-        await self._tell(
-            telemetry.STARTED,
-            tokens_before=reading.tokens,
-            limit_tokens=trigger,
-            context_size=reading.context_size,
-        )
-        receipt = await self._carry_out(reading, situation, edits, trigger=trigger, started=started)
+        try:
+            if not edits:
+                return self._unneeded(reading, situation, trigger)
+            await self._tell(
+                telemetry.STARTED,
+                tokens_before=reading.tokens,
+                limit_tokens=trigger,
+                context_size=reading.context_size,
+            )
+            receipt = await self._carry_out(reading, situation, edits, trigger=trigger, started=started)
+        except ContextUnfitError as unfit:
+            if self.settings.overflow.on_unfit != "clear":
+                raise
+            logger.warning("ctxkit clears the context of agent %r: %s", self.engine.port.name, unfit)
+            receipt = await clear_context(self, reading, situation, trigger=trigger, started=started)
         await self.emit(telemetry.DONE if receipt.outcome == "applied" else telemetry.FAILED, receipt.to_json())
         return receipt
 
@@ -93,7 +100,7 @@ class Compression:
         window = situation.context_size
         goal = min(trigger, situation.request_tokens) * HYSTERESIS_RATIO
         request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
-        room = goal - situation.fixed_tokens - self._layer_budget(situation) - request
+        room = goal - situation.fixed_tokens - self.layer_budget(situation) - request
         keep = max(0.0, min(self.settings.reserve_ratio * window, room))
         edits = plan_ladder(situation, keep_tokens=keep)
         compressed = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
@@ -120,7 +127,7 @@ class Compression:
         if leaves:
             tokens = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
             # Stored before the summary is asked for: a store that is down costs no model call.
-            reference = await self._store(leaves, is_tight=is_tight)
+            reference = await self.store(leaves, is_tight=is_tight)
             await self._tell(telemetry.PROGRESS, stage="store", reference=reference)
             draft = await self._draft(reading, situation, leaves, tokens)
             await self._tell(telemetry.PROGRESS, stage="summary", summary=draft.origin)
@@ -130,7 +137,7 @@ class Compression:
                 reference=reference,
                 lost=self.problems[-1] if reference is None and self.problems else None,
                 tokens=tokens,
-                budget_tokens=int(self._layer_budget(situation)),
+                budget_tokens=int(self.layer_budget(situation)),
                 keeps=apply_edits(view, edits, {}, engine.codec),
                 settings=self.settings,
                 model_key=reading.model_key,
@@ -140,7 +147,7 @@ class Compression:
         )
         shortened = await engine.shortener(self.settings, reading.model_key, lossy=is_tight).carry_out(view, edits)
         self.problems.extend(shortened.problems)
-        return await self._commit(
+        return await self.commit(
             reading, situation, shortened, layer, draft=draft, reference=reference, trigger=trigger, started=started
         )
 
@@ -158,8 +165,12 @@ class Compression:
             raise SummaryError(msg)
         return draft
 
-    async def _store(self, leaves: Sequence[Msg], *, is_tight: bool) -> str | None:
-        """Store what leaves; return its reference, or None where there is nowhere to store or no time to wait."""
+    async def store(self, leaves: Sequence[Msg], *, is_tight: bool) -> str | None:
+        """Store what leaves; return its reference, or None where there is nowhere to store or no time to wait.
+
+        Raises:
+            StoreWriteError: It could not be stored, and there is time.
+        """
         stored = await self.engine.guard.store_messages(self.engine.port.session_id, leaves)
         if stored.error is None:
             return stored.reference
@@ -180,7 +191,7 @@ class Compression:
         over = situation.request_tokens - freed_tokens(situation, edits) + layer.tokens - before - goal
         return shorten_more(situation, edits, free_tokens=over) if over > 0 else edits
 
-    async def _commit(
+    async def commit(
         self,
         reading: Reading,
         situation: Situation,
@@ -192,6 +203,11 @@ class Compression:
         trigger: int,
         started: float,
     ) -> Receipt:
+        """Swap the context for what the edits leave of it; the last step, and the only one that changes the agent.
+
+        Raises:
+            ContextUnfitError: What they leave does not fit.
+        """
         engine, view = self.engine, situation.view
         context = apply_edits(view, shortened.edits, shortened.replacements, engine.codec)
         after = View(context, agent_name=view.agent_name, reply_id=view.reply_id)
@@ -250,7 +266,8 @@ class Compression:
             await commit
             raise
 
-    def _layer_budget(self, situation: Situation) -> float:
+    def layer_budget(self, situation: Situation) -> float:
+        """Return the tokens that the summary layer may have."""
         return self.settings.summary.share_ratio * max(0, situation.context_size - situation.fixed_tokens)
 
     def _unneeded(self, reading: Reading, situation: Situation, trigger: int) -> Receipt:

@@ -86,7 +86,7 @@ class Engine:
         self.receipts: deque[Receipt] = deque(maxlen=64)
         self.tool_choice: object | None = None
         """The tool choice of the agent's last request, which a warm summary call repeats."""
-        self.learnt_targets: OrderedDict[tuple[str, int, int, int], int] = OrderedDict()
+        self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
         self._arrivals = Arrivals()
         self._oversized = False
         self._images = 0
@@ -197,6 +197,10 @@ class Engine:
     def learn(self, weight: Weight, input_tokens: int, *, model_key: str) -> None:
         """Anchor the estimates on a usage that the provider reported."""
         self.gauge.meter.learn(weight, input_tokens, model_key=model_key)
+        self.save_meter()
+
+    def save_meter(self) -> None:
+        """Keep what the meter has learnt in the agent's state."""
         self.port.slot["meter"] = self.gauge.meter.state()
 
     def is_over(self, tokens: int, limit_tokens: int, model_key: str) -> bool:

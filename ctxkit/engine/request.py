@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits
 from ctxkit.engine.unfit import unfit_error
-from ctxkit.overflow import recognise
+from ctxkit.overflow import Overflow, recognise
 from ctxkit.plan import EditKind
 from ctxkit.strategies import CompressStrategy, Situation
 from ctxkit.strategies.ladder import LEAVING, freed_tokens, lighter, shorten_more
@@ -30,6 +30,9 @@ _FIRST_FLOOR_TOKENS = 256
 """Blocks are lowered to this before messages are left out; only then further."""
 _SHRINK_RATIO = 0.75
 """Each further try aims at this share of the one before."""
+_CREDIBLE_RATIO = 0.25
+"""A refusal that names no limit teaches one only if the request had this share of the window: estimates are never wrong by
+so much, and then it was refused for its bytes or pictures."""
 _NOTE_TOKENS = 80
 """Room for the note that says what was left out."""
 
@@ -83,48 +86,51 @@ class RequestFitter:
         whole = await self._weighed(self._messages)
         limit = self._limit()
         target = self._engine.learnt_targets.get(self._memo_key())
-        if target is None and self._engine.is_over(whole.tokens, limit, self._model.key):
-            target = int(limit * self._settings.overflow.target_ratio)
-        self._sent = whole if target is None else await self._fit(whole, target, limit)
+        if target is None and self._is_too_large(whole.tokens, limit):
+            target = self._emergency_target(limit)
+        if target is None or whole.tokens <= target:
+            self._sent = whole
+        else:
+            self._sent = await self._fit(whole, target, limit)
+            self._tell(limit, needed_tokens=whole.tokens)
         return self._sent.messages
 
     async def after_refusal(self, error: Exception) -> Sequence[Msg] | None:
         """Return a strictly smaller view after a provider refused, or None where the error is to be raised.
 
-        None means that the error is no overflow, that all retries are used, or that nothing smaller can be made.
+        None means that the error is no overflow, or that all retries are used.
+
+        Raises:
+            ContextUnfitError: Nothing smaller can be made.
         """
         overflow = recognise(error)
         sent = self._sent
         if overflow is None or sent is None:
             return None
-        key = self._model.key
-        meter = self._engine.gauge.meter
-        if overflow.limit_tokens is not None:
-            meter.learn_limit(key, overflow.limit_tokens)
-        if overflow.needed_tokens is not None:
-            meter.learn(sent.weight, overflow.needed_tokens, model_key=key)
+        tokens = self._learn_refusal(overflow, sent)
+        limit = self._limit()
+        target = min(self._emergency_target(limit), int(tokens * _SHRINK_RATIO))
+        # Remembered even where this was the last try: the host's own retry starts smaller than what was refused.
+        self._engine.learnt_targets[self._memo_key()] = target
         self._refusals += 1
         if self._refusals > self._settings.overflow.retries:
             return None
+        self._sent = await self._fit(await self._weighed(self._messages), target, limit, refused_tokens=tokens)
+        self._tell(limit, needed_tokens=overflow.needed_tokens)
+        return self._sent.messages
+
+    def _learn_refusal(self, overflow: Overflow, sent: Sent) -> int:
+        """Learn from a provider's refusal; return the tokens that the refused request had, as far as is known now."""
+        key, meter = self._model.key, self._engine.gauge.meter
+        if overflow.needed_tokens is not None:
+            meter.learn(sent.weight, overflow.needed_tokens, model_key=key)
         tokens = meter.estimate(sent.weight, model_key=key)
-        limit = self._limit()
-        target = int(
-            min(limit * self._settings.overflow.target_ratio, tokens * _SHRINK_RATIO)
-            * _SHRINK_RATIO ** (self._refusals - 1)
-        )
-        smaller = await self._fit(await self._weighed(self._messages), target, limit)
-        if smaller.tokens >= tokens:
-            return None
-        self._engine.learnt_targets[self._memo_key()] = target
-        self._engine.tell_later(
-            telemetry.OVERFLOW,
-            limit_tokens=limit,
-            needed_tokens=overflow.needed_tokens,
-            attempt=self._refusals,
-            tokens_after=smaller.tokens,
-        )
-        self._sent = smaller
-        return smaller.messages
+        if overflow.limit_tokens is not None:
+            meter.learn_limit(key, overflow.limit_tokens)
+        elif tokens > self._engine.gauge.window(self._model) * _CREDIBLE_RATIO:
+            meter.learn_limit(key, tokens)  # no number was named, but the window is smaller than what was refused
+        self._engine.save_meter()
+        return tokens
 
     def learn(self, input_tokens: int) -> None:
         """Anchor the estimates on what the provider says the request had."""
@@ -136,15 +142,26 @@ class RequestFitter:
         weight = await meter.weigh_request(messages, self._tools, model_key=key)
         return Sent(messages=messages, weight=weight, tokens=meter.estimate(weight, model_key=key))
 
-    async def _fit(self, whole: Sent, target: int, limit: int) -> Sent:
-        """Return a view of at most `target` tokens, or the smallest there is where that is within the limit."""
+    async def _fit(self, whole: Sent, target: int, limit: int, *, refused_tokens: int | None = None) -> Sent:
+        """Return a view of at most `target` tokens, or the smallest there is where that is within the limit.
+
+        Args:
+            whole: The request in full.
+            target: Tokens to aim at.
+            limit: Tokens that the request may have.
+            refused_tokens: Tokens of a view that the provider refused; what is returned is smaller.
+
+        Raises:
+            ContextUnfitError: There is no such view.
+        """
         head, view = self._split(whole.messages)
         situation = await self._situation(whole, view)
         edits = self._edits(situation, target)
         replacements = await self._shortened(view, edits)
         kept = apply_edits(view, edits, replacements, self._engine.codec)
         fitted = await self._weighed([*head, *self._note(edits), *kept])
-        if fitted.tokens > limit and self._engine.is_over(fitted.tokens, limit, self._model.key):
+        is_no_smaller = refused_tokens is not None and fitted.tokens >= refused_tokens
+        if is_no_smaller or self._engine.is_over(fitted.tokens, limit, self._model.key):
             raise unfit_error(situation, edits, needed_tokens=fitted.tokens, limit_tokens=limit)
         return fitted
 
@@ -207,10 +224,32 @@ class RequestFitter:
         )
         return [self._engine.codec.user_message(text)]
 
+    def _tell(self, limit: int, *, needed_tokens: int | None) -> None:
+        self._engine.tell_later(
+            telemetry.OVERFLOW,
+            limit_tokens=limit,
+            needed_tokens=needed_tokens,
+            attempt=self._refusals,
+            tokens_after=None if self._sent is None else self._sent.tokens,
+        )
+
     def _limit(self) -> int:
         return self._settings.limit_tokens(self._engine.gauge.window(self._model))
 
-    def _memo_key(self) -> tuple[str, int, int, int]:
+    def _emergency_target(self, limit: int) -> int:
+        return int(limit * self._settings.overflow.target_ratio)
+
+    def _is_too_large(self, tokens: int, limit: int) -> bool:
+        """Whether a request is better not sent as it is.
+
+        The context was made to fit the agent's own model, so there an estimate must be sure; to another model, a fallback,
+        a view that was not needed does less harm than a refusal or a prompt that is cut in silence.
+        """
+        if self._model.key == self._engine.port.model.key:
+            return self._engine.is_over(tokens, limit, self._model.key)
+        return tokens > limit
+
+    def _memo_key(self) -> tuple[str, int, str, int]:
         """Return what tells this request and model from others: the host passes the same messages at each try."""
         tail = self._messages[-1]
-        return (self._model.key, len(self._messages), id(tail), len(tail.content))
+        return (self._model.key, len(self._messages), tail.id, len(tail.content))

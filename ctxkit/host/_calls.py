@@ -86,6 +86,8 @@ async def _watched(
                     yield chunk
         except Exception as exc:  # noqa: BLE001 - as above
             answer = await _ask_smaller(fitter, exc, next_handler)
+            # Ends the blocks that were begun, so that what comes now is not taken for their continuation.
+            yield ChatResponse(content=[], is_last=False)
             if not isinstance(answer, ChatResponse):
                 stream = answer
                 continue

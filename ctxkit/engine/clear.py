@@ -1,0 +1,93 @@
+"""Clear a context that nothing else makes fit (`on_unfit="clear"`): all but the newest request leaves, stored whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctxkit.engine.apply import apply_edits, taken_away
+from ctxkit.plan import Draft, Edit, EditKind
+from ctxkit.strategies.images import ImageStrategy
+from ctxkit.strategies.shorten import AdmissionStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctxkit.engine.compress import Compression
+    from ctxkit.engine.gauge import Reading
+    from ctxkit.plan import Receipt
+    from ctxkit.strategies import Situation
+
+
+async def clear_context(
+    run: Compression, reading: Reading, situation: Situation, *, trigger: int, started: float
+) -> Receipt:
+    """Take all but the newest user request and unfinished calls out of a context; no model is asked.
+
+    The summary layer stays, and says where the rest is.
+
+    Args:
+        run: The compression that found that the context does not fit.
+        reading: What the request weighs.
+        situation: The context.
+        trigger: The tokens that the compression was due at.
+        started: When it began.
+
+    Raises:
+        ContextUnfitError: Not even the newest request fits; the context is as it was.
+        StoreWriteError: What would leave could not be stored; the context is as it was.
+    """
+    engine, view = run.engine, situation.view
+    edits = plan_clear(situation)
+    leaves = taken_away(view, edits, engine.codec)
+    reference = await run.store(leaves, is_tight=False)
+    kept = apply_edits(view, edits, {}, engine.codec)
+    stays = engine.gauge.meter.calibrated(
+        await engine.gauge.weigh_messages(kept, model_key=reading.model_key), model_key=reading.model_key
+    )
+    room = run.settings.limit_tokens(situation.context_size) - situation.fixed_tokens - stays
+    layer = await engine.layers.next(
+        leaves,
+        Draft(fields=engine.layers.current().fields, origin="extractive"),
+        reference=reference,
+        lost=None,
+        tokens=sum(edit.tokens for edit in edits if edit.kind is EditKind.DROP),
+        budget_tokens=max(0, int(min(room, run.layer_budget(situation)))),
+        keeps=kept,
+        settings=run.settings,
+        model_key=reading.model_key,
+    )
+    shortened = await engine.shortener(run.settings, reading.model_key).carry_out(view, edits)
+    return await run.commit(
+        reading, situation, shortened, layer, draft=None, reference=reference, trigger=trigger, started=started
+    )
+
+
+def plan_clear(situation: Situation) -> tuple[Edit, ...]:
+    """Return the edits that leave the newest user request, cut to its budget, and the calls that are unfinished."""
+    stays = frozenset(situation.view.latest_request)
+    small = {
+        (edit.message, edit.start): edit
+        for strategy in (ImageStrategy(), AdmissionStrategy())
+        for edit in strategy.plan_edits(situation)
+        if edit.message in stays
+    }
+    return (*small.values(), *_drops(situation, stays))
+
+
+def _drops(situation: Situation, stays: frozenset[int]) -> Iterator[Edit]:
+    view = situation.view
+    unfinished = view.unfinished
+    stop = max((cut for cut in view.cuts if cut <= unfinished[0].call), default=None) if unfinished else None
+    for index, content in enumerate(view.contents):
+        end = len(content)
+        if stop is not None and index >= stop.message:
+            end = stop.block if index == stop.message else 0
+        if index not in stays and end:
+            yield Edit(
+                kind=EditKind.DROP,
+                message=index,
+                message_id=view.messages[index].id,
+                start=0,
+                stop=end,
+                tokens=round(sum(situation.tokens[index][:end])),
+            )
