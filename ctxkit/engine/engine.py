@@ -73,14 +73,12 @@ class Engine:
     ) -> None:
         self.port = port
         self.codec = codec
-        self.guard = guard
         self.clock = clock
         self.ruler = Ruler(counter)
         meter = Meter(counter)
         meter.load(port.slot.get("meter"))
         self.gauge = Gauge(meter)
-        self.recall = None if guard.store is None else Recall(guard.store)
-        """Reads back what was stored; None where nothing can be."""
+        self.store_through(guard)
         self.layers = Layers(self)
         self.drafts = Drafts(self)
         self.receipts: deque[Receipt] = deque(maxlen=64)
@@ -95,6 +93,12 @@ class Engine:
         self._rest_step = 1
         self._pending: list[tuple[str, dict[str, Any]]] = []
         self._busy = asyncio.Lock()
+
+    def store_through(self, guard: OffloadGuard) -> None:
+        """Store what leaves the context through this guard from now on."""
+        self.guard = guard
+        self.recall = None if guard.store is None else Recall(guard.store)
+        """Reads back what was stored; None where nothing can be."""
 
     def view(self) -> View:
         """Return a view of the context as it is now."""

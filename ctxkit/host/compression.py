@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ctxkit.host.events import ContextEvent
     from ctxkit.offload import Store
     from ctxkit.plan import Receipt
+    from ctxkit.tokens import Counter
 
 logger = logging.getLogger("ctxkit")
 
@@ -192,21 +193,36 @@ class CompressionMiddleware(MiddlewareBase):
             logger.warning("agent %r has two CompressionMiddlewares; the second one does nothing", agent.name)
             return None
         try:
-            config = settings_of(agent.context_config).offload
-            guard = guard_for(agent, config, local_store=self._local_store)
-            guard_agent(agent, guard)
             counter = await load_counter()
-            engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
+            # No await from here on: two hooks of one agent at once must not make two engines.
+            return self._attached_now(agent, counter)
         except Exception:
             logger.exception("ctxkit cannot serve agent %r, which runs without it", agent.name)
             return None
-        attached = self._agents[agent] = Attached(engine, offloader=agent.offloader)
+
+    def _attached_now(self, agent: Agent, counter: Counter) -> Attached:
+        """Return what is known of an agent, made or brought up to date with the offloader that it has now."""
+        attached = self._agents.get(agent)
+        if attached is not None and attached.offloader is agent.offloader:
+            return attached
+        local = self._local_store
+        if local is None and attached is not None and agent.offloader is not None:
+            local = attached.engine.guard.store  # so that what was stored before can still be read back
+        guard = guard_for(agent, settings_of(agent.context_config).offload, local_store=local)
+        guard_agent(agent, guard)
+        if attached is None:
+            engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
+            attached = self._agents[agent] = Attached(engine, offloader=agent.offloader)
+        else:
+            attached.engine.store_through(guard)
+            attached.offloader = agent.offloader
         return attached
 
     async def _offer_recall(self, attached: Attached, agent: Agent) -> None:
         """Give the agent the recall tools; asked at each reply, for its toolkit and state may be others by now."""
         try:
-            if settings_of(agent.context_config).offload.recall_tools:
+            wanted = settings_of(agent.context_config).offload.recall_tools
+            if wanted and attached.engine.recall is not None:
                 await _recall_tools.register(agent, attached.engine)
         except Exception:
             logger.exception("ctxkit could not register its recall tools for agent %r", agent.name)
