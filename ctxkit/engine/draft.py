@@ -55,6 +55,7 @@ class Drafts:
             prompt=settings.compression_prompt,
             config=settings.summary,
             count=count,
+            context_size=reading.context_size,
         )
         material = Material(
             messages=leaves,
