@@ -14,6 +14,7 @@ from ctxkit.host._port import HostModel, call_usage
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
+    from agentscope.message import Msg
     from agentscope.model import ChatModelBase
 
     from ctxkit.config import Settings
@@ -49,17 +50,14 @@ async def call_fitting(
     except Exception:
         logger.exception("ctxkit could not measure a request, it is sent as it is")
         return await next_handler()
-    try:
-        answer = await next_handler(messages=list(messages))
-    except Exception as exc:  # noqa: BLE001 - whatever a provider raises is looked at, and raised again if it is no overflow
-        answer = await _ask_smaller(fitter, exc, next_handler)
+    answer = await _ask(fitter, messages, next_handler)
     if isinstance(answer, ChatResponse):
         _learn(fitter, answer, model)
         return answer
     return _watched(answer, fitter, next_handler, model)
 
 
-async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Any] | None:
+async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Msg] | None:
     """Return a smaller view of a refused request, or None where the error is to be raised."""
     try:
         return await fitter.after_refusal(error)
@@ -78,34 +76,42 @@ async def _watched(
 ) -> AsyncGenerator[ChatResponse, None]:
     """Pass a stream on, learn from its usage, and start anew with a smaller request where it breaks off by overflow."""
     while True:
+        error = None
         try:
             async with aclosing(stream):
                 async for chunk in stream:
                     if chunk.is_last:
                         _learn(fitter, chunk, model)
                     yield chunk
-        except Exception as exc:  # noqa: BLE001 - as above
-            answer = await _ask_smaller(fitter, exc, next_handler)
-            # Ends the blocks that were begun, so that what comes now is not taken for their continuation.
-            yield ChatResponse(content=[], is_last=False)
-            if not isinstance(answer, ChatResponse):
-                stream = answer
-                continue
-            _learn(fitter, answer, model)
-            yield answer
-        return
-
-
-async def _ask_smaller(fitter: RequestFitter, error: Exception, next_handler: CallNext) -> ModelAnswer:
-    """Ask with smaller and smaller views until one is answered, or raise."""
-    while True:
+        except Exception as exc:  # noqa: BLE001 - as in `_ask`
+            error = exc
+        if error is None:
+            return
         messages = await _smaller(fitter, error)
         if messages is None:
             raise error
+        # Ends the blocks that were begun, so that what comes now is not taken for their continuation.
+        yield ChatResponse(content=[], is_last=False)
+        answer = await _ask(fitter, messages, next_handler)
+        if isinstance(answer, ChatResponse):
+            _learn(fitter, answer, model)
+            yield answer
+            return
+        stream = answer
+
+
+async def _ask(fitter: RequestFitter, messages: Sequence[Msg], next_handler: CallNext) -> ModelAnswer:
+    """Ask with a view, and with smaller and smaller ones until one is answered, or raise."""
+    while True:
         try:
             return await next_handler(messages=list(messages))
-        except Exception as exc:  # noqa: BLE001 - as above
+        except Exception as exc:  # noqa: BLE001 - whatever a provider raises is looked at, and raised again if it is no overflow
             error = exc
+        # Outside of the handler, or the next try's error would have this one as its context and be taken for the same.
+        smaller = await _smaller(fitter, error)
+        if smaller is None:
+            raise error
+        messages = smaller
 
 
 def _learn(fitter: RequestFitter, answer: ChatResponse, model: ChatModelBase) -> None:
