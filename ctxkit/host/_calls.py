@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ctxkit")
 
+_SAID_CHARS = 500
+
 
 async def call_fitting(
     engine: Engine, call: Mapping[str, Any], next_handler: CallNext, settings: Settings
@@ -62,6 +64,7 @@ async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Msg] | N
     try:
         return await fitter.after_refusal(error)
     except ContextUnfitError as unfit:
+        unfit.add_note(f"The provider said: {str(error)[:_SAID_CHARS]}")  # the host cuts the cause off
         raise unfit from error
     except Exception:
         logger.exception("ctxkit could not make a refused request smaller")
