@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ctxkit")
 
+_LEAST_LAYER_TOKENS = 160
+"""Room for the line that says what left and where it is, and a little more."""
 HYSTERESIS_RATIO = 0.9
 """A compression aims at this share of its trigger at most, so that the next step does not trigger again."""
 
@@ -88,10 +90,7 @@ class Compression:
             )
             receipt = await self._carry_out(reading, situation, edits, trigger=trigger, started=started)
         except ContextUnfitError as unfit:
-            if self.settings.overflow.on_unfit != "clear":
-                raise
-            logger.warning("ctxkit clears the context of agent %r: %s", self.engine.port.name, unfit)
-            receipt = await clear_context(self, reading, situation, trigger=trigger, started=started)
+            receipt = await self._last_resort(unfit, reading, situation, trigger=trigger, started=started)
         await self.emit(telemetry.DONE if receipt.outcome == "applied" else telemetry.FAILED, receipt.to_json())
         return receipt
 
@@ -106,14 +105,44 @@ class Compression:
         compressed = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
         if compressed < self.settings.triggers.min_gain_ratio * window and not self.force:
             # Too little for a summary to pay: what stays is shortened instead, or nothing is done.
-            edits = plan_ladder(situation, keep_tokens=None)
-            free = situation.request_tokens - freed_tokens(situation, edits) - goal
-            if situation.request_tokens > self.settings.limit_tokens(window) and free > 0:
-                edits = shorten_more(situation, edits, free_tokens=free)
+            limit = self.settings.limit_tokens(window)
+            small = plan_ladder(situation, keep_tokens=None)
+            free = situation.request_tokens - freed_tokens(situation, small) - goal
+            if situation.request_tokens > limit and free > 0:
+                small = shorten_more(situation, small, free_tokens=free)
+            if situation.request_tokens - freed_tokens(situation, small) <= limit or compressed == 0:
+                return small
         return edits
 
+    async def _last_resort(
+        self, unfit: ContextUnfitError, reading: Reading, situation: Situation, *, trigger: int, started: float
+    ) -> Receipt:
+        """Keep the last step alone, without asking a model; where not even that fits, refuse or clear."""
+        edits = plan_ladder(situation, keep_tokens=0)
+        over = situation.request_tokens - freed_tokens(situation, edits) + _LEAST_LAYER_TOKENS
+        free = over - self.settings.limit_tokens(situation.context_size)
+        edits = shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
+        if self.settings.fallback_to_truncation and leaving(edits):
+            try:
+                return await self._carry_out(
+                    reading, situation, edits, trigger=trigger, started=started, is_last_resort=True
+                )
+            except ContextUnfitError as exc:
+                unfit = exc
+        if self.settings.overflow.on_unfit != "clear":
+            raise unfit
+        logger.warning("ctxkit clears the context of agent %r: %s", self.engine.port.name, unfit)
+        return await clear_context(self, reading, situation, trigger=trigger, started=started)
+
     async def _carry_out(
-        self, reading: Reading, situation: Situation, edits: tuple[Edit, ...], *, trigger: int, started: float
+        self,
+        reading: Reading,
+        situation: Situation,
+        edits: tuple[Edit, ...],
+        *,
+        trigger: int,
+        started: float,
+        is_last_resort: bool = False,
     ) -> Receipt:
         engine = self.engine
         view = situation.view
@@ -129,7 +158,10 @@ class Compression:
             # Stored before the summary is asked for: a store that is down costs no model call.
             reference = await self.store(leaves, is_tight=is_tight)
             await self._tell(telemetry.PROGRESS, stage="store", reference=reference)
-            draft = await self._draft(reading, situation, leaves, tokens)
+            if is_last_resort:
+                draft = await engine.drafts.collect(reading, leaves, settings=self.settings)
+            else:
+                draft = await self._draft(reading, situation, leaves, tokens)
             await self._tell(telemetry.PROGRESS, stage="summary", summary=draft.origin)
             layer = await engine.layers.next(
                 leaves,
@@ -137,7 +169,7 @@ class Compression:
                 reference=reference,
                 lost=self.problems[-1] if reference is None and self.problems else None,
                 tokens=tokens,
-                budget_tokens=int(self.layer_budget(situation)),
+                budget_tokens=self._layer_room(situation, edits),
                 keeps=apply_edits(view, edits, {}, engine.codec),
                 settings=self.settings,
                 model_key=reading.model_key,
@@ -249,6 +281,12 @@ class Compression:
             weight -= await gauge.weigh_layer(self.engine.port.summary, model_key=key)
             weight += await gauge.weigh_layer(layer.pieces, model_key=key)
         return gauge.meter.estimate(weight, model_key=key)
+
+    def _layer_room(self, situation: Situation, edits: tuple[Edit, ...]) -> int:
+        """Return the tokens that the summary layer may have beside what edits leave."""
+        stays = sum(map(sum, situation.tokens)) - freed_tokens(situation, edits)
+        room = self.settings.limit_tokens(situation.context_size) - situation.fixed_tokens - stays
+        return max(0, int(min(room, self.layer_budget(situation))))
 
     async def _swap(self, view: View, context: Sequence[Msg], layer: Layer | None, draft: Draft | None) -> bool:
         """Commit in one step that a cancellation can delay but not tear."""

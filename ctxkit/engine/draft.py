@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxkit.engine.layer import layer_text
+from ctxkit.plan import Draft
 from ctxkit.port import Request
 from ctxkit.summary import Material, Summarizer
+from ctxkit.summary.extractive import Excerpt, extract_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
     from ctxkit.config import Settings
     from ctxkit.engine.engine import Engine
     from ctxkit.engine.gauge import Reading
-    from ctxkit.plan import Draft
     from ctxkit.view import View
+
+_COLLECTED_TOKENS = 300
+"""Of a summary that is made where there is hardly any room."""
 
 
 class Drafts:
@@ -68,6 +72,17 @@ class Drafts:
             ledger=engine.layers.current().ledger,
         )
         return await summarizer.draft(material)
+
+    async def collect(self, reading: Reading, leaves: Sequence[Msg], *, settings: Settings) -> Draft:
+        """Return the least summary of the messages that leave, made by code."""
+        engine = self._engine
+
+        async def count(text: str) -> int:
+            return round(await engine.gauge.pieces_tokens(text, model_key=reading.model_key))
+
+        excerpt = await Excerpt.of(leaves, ledger=engine.layers.current().ledger)
+        fields = await extract_fields(excerpt, settings.summary_schema, max_tokens=_COLLECTED_TOKENS, count=count)
+        return Draft(fields=fields, origin="extractive")
 
     def _finished(self, request: Request, view: View) -> Request:
         """Return the request up to the last finished exchange: providers refuse calls that are not answered."""

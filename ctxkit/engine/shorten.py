@@ -79,8 +79,10 @@ class ShortenEdits:
                 problems.append(problem)
                 if not self.lossy:
                     continue
-            replacements[place] = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
-            done.append(replace(edit, reference=reference))
+            short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
+            if await self._size(short) < await self._size(block):
+                replacements[place] = short
+                done.append(replace(edit, reference=reference))
         return Shortened(edits=tuple(done), replacements=replacements, problems=tuple(problems))
 
     async def shorten(self, block: Block, *, limit_tokens: int, reference: str | None) -> Block:
@@ -97,6 +99,11 @@ class ShortenEdits:
             return self.codec.with_hint(block, pieces)
         kept = await shorten_text(_text_of(block), tool_name="", limits=limits, ruler=self.ruler, reference=reference)
         return self.codec.with_text(block, kept)
+
+    async def _size(self, block: Block) -> int:
+        """Return the tokens of a block; a marker that names a long reference may take more than a short text."""
+        media = sum(self.media_tokens(piece) for piece in _pieces_of(block) if piece.type == "data")
+        return await self.ruler.count(_text_of(block)) + media
 
     async def _result(self, block: ToolResultBlock, limit_tokens: int, reference: str | None) -> ToolResultBlock:
         limits = self._limits(limit_tokens, tool=block.name)
@@ -181,10 +188,22 @@ class ShortenEdits:
 
 
 def _text_of(block: Block) -> str:
-    """Return the text of a text block, or of a hint."""
+    """Return the text of a text block, of a hint or a result, or the arguments of a call."""
     if block.type == "text":
         return block.text
-    if block.type == "hint":
-        hint = block.hint
-        return hint if isinstance(hint, str) else "\n".join(piece.text for piece in hint if piece.type == "text")
-    return ""
+    if block.type == "tool_call":
+        return block.input
+    if block.type == "tool_result" and isinstance(block.output, str):
+        return block.output
+    if block.type == "hint" and isinstance(block.hint, str):
+        return block.hint
+    return "\n".join(piece.text for piece in _pieces_of(block) if piece.type == "text")
+
+
+def _pieces_of(block: Block) -> Sequence[Piece]:
+    """Return the pieces inside a tool result or a hint, if it is made of such."""
+    if block.type == "tool_result" and not isinstance(block.output, str):
+        return block.output
+    if block.type == "hint" and not isinstance(block.hint, str):
+        return block.hint
+    return ()

@@ -12,6 +12,7 @@ REQUESTS_TITLE: Final = "# What the user said in those parts (verbatim, oldest f
 CONSTRAINTS_TITLE: Final = "# What the user demands (verbatim)"
 
 _STUBS_SHARE: Final = 0.12
+_ONE_STUB_SHARE: Final = 0.6
 _ONE_REQUEST_SHARE: Final = 0.5
 """The newest and the first request take at most this share of the users' room each."""
 
@@ -42,7 +43,7 @@ async def render(
         count: Returns the tokens of a text.
         exclude: Identifiers that need no place in the ledger, for example those of the messages that stay.
     """
-    stubs = await _stubs_text(state.stubs, int(budget_tokens * _STUBS_SHARE), count)
+    stubs = await _stubs_text(state.stubs, budget_tokens, count)
     users = await _users_text(state, int(budget_tokens * config.user_share_ratio), count)
     room = budget_tokens - await count(stubs) - await count(users)
     ledger_room = int(budget_tokens * config.ledger_share_ratio)
@@ -54,13 +55,19 @@ async def render(
     return [text for text in (stubs, users, ledger, fields) if text]
 
 
-async def _stubs_text(stubs: tuple[Stub, ...], limit_tokens: int, count: Count) -> str:
-    """Return one line a stub; over the limit, the oldest are rolled up in steps, so that the text changes rarely."""
+async def _stubs_text(stubs: tuple[Stub, ...], budget_tokens: int, count: Count) -> str:
+    """Return one line a stub; over their share, the oldest are rolled up in steps, so that the text changes rarely.
+
+    All of them in one line may take more than the share: without it nobody knows that anything left.
+    """
+    if not stubs:
+        return ""
+    text = ""
     for merged in (0, *range(ROLL_UP, len(stubs), ROLL_UP), len(stubs)):
         text = "\n".join([STUBS_TITLE, *(f"- {stub.text}" for stub in rolled_up(stubs, merged))])
-        if stubs and await count(text) <= limit_tokens:
+        if await count(text) <= budget_tokens * _STUBS_SHARE:
             return text
-    return ""
+    return text if await count(text) <= budget_tokens * _ONE_STUB_SHARE else ""
 
 
 async def _users_text(state: SummaryState, limit_tokens: int, count: Count) -> str:
