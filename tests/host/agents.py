@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
-from agentscope.agent import Agent
+from agentscope.agent import Agent, ReActConfig
 from agentscope.message import AssistantMsg, Msg, TextBlock, ToolCallBlock, ToolResultBlock, UserMsg
 from agentscope.middleware import MiddlewareBase
 from agentscope.tool import FunctionTool, Toolkit
@@ -55,6 +55,7 @@ def make_agent(
     **kwargs: Any,
 ) -> Agent:
     """Return a real agent with one `CompressionMiddleware`, unless it is told other middlewares."""
+    kwargs.setdefault("react_config", ReActConfig(max_iters=1000))
     return Agent(
         name=name,
         system_prompt=prompt,
