@@ -121,9 +121,7 @@ class Codec(Protocol):
         """Return a new assistant message."""
         ...
 
-    def with_content(
-        self, message: Msg, content: Sequence[Block], *, mark: Mapping[str, Any] | None = None
-    ) -> Msg:
+    def with_content(self, message: Msg, content: Sequence[Block], *, mark: Mapping[str, Any] | None = None) -> Msg:
         """Return a copy of a message that has other blocks; id, name, usage and metadata stay.
 
         `mark` is laid over `metadata["ctxkit"]`.
