@@ -19,7 +19,7 @@ SMALLEST_TOKENS = 48
 """A block is never cut below this: marker, reminder and reference take about as much."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AdmissionStrategy:
     """Shortens what entered the context over its limit: results, pastes, hints and arguments of finished calls.
 
@@ -27,17 +27,13 @@ class AdmissionStrategy:
     external results, and transcripts that another program wrote.
     """
 
-    since: Sequence[int] = ()
-    """Blocks of each message that were looked at before; messages behind these are new."""
-
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return one edit for each block over its limit."""
         edits = []
         request_level = _request_level(situation)
         for index, content in enumerate(situation.view.contents):
-            seen = self.since[index] if index < len(self.since) else 0
-            for number in range(seen, len(content)):
-                place, block = Place(index, number), content[number]
+            for number, block in enumerate(content):
+                place = Place(index, number)
                 is_request = _is_request(situation, place)
                 limit = request_level if is_request else self._limit(situation, block)
                 if situation.tokens[index][number] > limit and (is_request or can_shorten(situation, place)):

@@ -49,11 +49,6 @@ class TestAdmission:
         here.tokens[0][1] = here.tokens[0][3] = 2000
         assert admitted(here) == {(0, 1): 1000, (0, 3): 1000}
 
-    def test_what_was_looked_at_before_is_left(self):
-        here = situation(agent(BIG, BIG), agent(BIG))
-        edits = AdmissionStrategy(since=(1,)).plan_edits(here)
-        assert [(edit.message, edit.start) for edit in edits] == [(0, 1), (1, 0)]
-
     def test_a_newest_request_whose_parts_together_exceed_its_budget_is_cut_to_the_budget(self):
         here = situation(user("old"), agent("ok"), user("a" * 200, "b" * 200), user("c" * 30))
         assert admitted(here) == {(2, 0): 110, (2, 1): 110}
