@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ctxkit")
 
+_LEAST_LAYER_SHARE = 0.4
+"""Share of its budget that the summary layer has at least, where the reserve would leave less."""
 _LEAST_LAYER_TOKENS = 160
 """Room for the line that says what left and where it is, and a little more."""
 HYSTERESIS_RATIO = 0.9
@@ -99,7 +101,8 @@ class Compression:
         window = situation.context_size
         goal = min(trigger, situation.request_tokens) * HYSTERESIS_RATIO
         request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
-        room = goal - situation.fixed_tokens - self.layer_budget(situation) - request
+        layer = _LEAST_LAYER_SHARE * self.layer_budget(situation)
+        room = goal - situation.fixed_tokens - layer - request
         keep = max(0.0, min(self.settings.reserve_ratio * window, room))
         edits = plan_ladder(situation, keep_tokens=keep)
         compressed = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
@@ -169,7 +172,7 @@ class Compression:
                 reference=reference,
                 lost=self.problems[-1] if reference is None and self.problems else None,
                 tokens=tokens,
-                budget_tokens=self._layer_room(situation, edits),
+                budget_tokens=self._layer_room(situation, edits, goal=trigger * HYSTERESIS_RATIO),
                 keeps=apply_edits(view, edits, {}, engine.codec),
                 settings=self.settings,
                 model_key=reading.model_key,
@@ -282,11 +285,12 @@ class Compression:
             weight += await gauge.weigh_layer(layer.pieces, model_key=key)
         return gauge.meter.estimate(weight, model_key=key)
 
-    def _layer_room(self, situation: Situation, edits: tuple[Edit, ...]) -> int:
-        """Return the tokens that the summary layer may have beside what edits leave."""
-        stays = sum(map(sum, situation.tokens)) - freed_tokens(situation, edits)
-        room = self.settings.limit_tokens(situation.context_size) - situation.fixed_tokens - stays
-        return max(0, int(min(room, self.layer_budget(situation))))
+    def _layer_room(self, situation: Situation, edits: tuple[Edit, ...], *, goal: float) -> int:
+        """Return the tokens that the summary layer may have beside what edits leave: its budget, or less to meet the goal."""
+        budget = self.layer_budget(situation)
+        stays = situation.fixed_tokens + sum(map(sum, situation.tokens)) - freed_tokens(situation, edits)
+        wanted = max(goal - stays, _LEAST_LAYER_SHARE * budget)
+        return max(0, int(min(wanted, self.settings.limit_tokens(situation.context_size) - stays, budget)))
 
     async def _swap(self, view: View, context: Sequence[Msg], layer: Layer | None, draft: Draft | None) -> bool:
         """Commit in one step that a cancellation can delay but not tear."""

@@ -8,7 +8,7 @@ from typing import Any
 from agentscope.agent import Agent, ReActConfig
 from agentscope.message import AssistantMsg, Msg, TextBlock, ToolCallBlock, ToolResultBlock, UserMsg
 from agentscope.middleware import MiddlewareBase
-from agentscope.tool import FunctionTool, Toolkit
+from agentscope.tool import FunctionTool, ToolBase, Toolkit
 
 from ctxkit import CompressionMiddleware, ContextConfig, ContextEvent, MemoryStore, Receipt, StoreOffloader
 from ctxkit.host._codec import HostCodec
@@ -60,7 +60,7 @@ def make_agent(
         name=name,
         system_prompt=prompt,
         model=model,
-        toolkit=Toolkit(tools=[t if not callable(t) else FunctionTool(t, is_read_only=True) for t in tools]),
+        toolkit=Toolkit(tools=[t if isinstance(t, ToolBase) else FunctionTool(t, is_read_only=True) for t in tools]),
         context_config=config or ContextConfig(),
         offloader=offloader,
         middlewares=[CompressionMiddleware()] if middlewares is None else list(middlewares),
