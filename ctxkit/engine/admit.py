@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctxkit.results import defuse_in_pieces
+from ctxkit.results import TRUNCATED, defuse_in_pieces, marker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,17 +66,20 @@ async def admit_result(
         return Admitted(pieces=clean, tokens_before=round(tokens), tokens_after=round(tokens))
     original = engine.codec.with_output(engine.codec.result("", id=call_id, name=tool), pieces)
     stored = await engine.guard.store_result(engine.port.session_id, original)
+    is_lost = stored.error is not None and stored.reference is None
     shortener = engine.shortener(settings, engine.port.model.key)
     aim = min(limit, host_limit)
     kept: Sequence[Piece] = clean
     for _ in range(_TRIES):
         block = engine.codec.with_output(original, clean)
-        cut = await shortener.shorten(block, limit_tokens=aim, reference=stored.reference)
+        cut = await shortener.shorten(block, limit_tokens=aim, reference=stored.reference, is_lost=is_lost)
         kept = cut.output  # type: ignore[union-attr,assignment]  # a tool result stays a tool result, its output a list
         counted = await engine.port.host_count(kept)
         if counted <= host_limit:
             break
-        aim = int(aim * host_limit / counted * _MARGIN_RATIO)
+        aim = max(1, int(aim * host_limit / counted * _MARGIN_RATIO))
+    else:
+        kept = await _smallest(engine, stored.reference, host_limit, is_lost=is_lost)
     return Admitted(
         pieces=kept,
         tokens_before=round(tokens),
@@ -85,6 +88,15 @@ async def admit_result(
         reference=stored.reference,
         problem=stored.error,
     )
+
+
+async def _smallest(engine: Engine, reference: str | None, host_limit: int, *, is_lost: bool) -> list[Piece]:
+    """Return the most telling marker that is within the host's limit, or nothing where none is."""
+    for text in (marker(reference, is_lost=is_lost), marker(None, is_lost=is_lost), TRUNCATED):
+        pieces: list[Piece] = [engine.codec.text(text)]
+        if await engine.port.host_count(pieces) <= host_limit:
+            return pieces
+    return []
 
 
 async def _harmless(engine: Engine, pieces: Sequence[Piece], *, verbatim: bool) -> list[Piece]:

@@ -77,20 +77,28 @@ class ShortenEdits:
             reference, problem = await self._stored(block)
             if problem is not None:
                 problems.append(problem)
-                if not self.lossy:
-                    continue
-            short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
+            is_lost = problem is not None and reference is None
+            if is_lost and not self.lossy:
+                continue
+            short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference, is_lost=is_lost)
             if await self._size(short) < await self._size(block):
                 replacements[place] = short
                 done.append(replace(edit, reference=reference))
         return Shortened(edits=tuple(done), replacements=replacements, problems=tuple(problems))
 
-    async def shorten(self, block: Block, *, limit_tokens: int, reference: str | None) -> Block:
-        """Return a copy of a block that has at most `limit_tokens` tokens of the model at hand."""
+    async def shorten(self, block: Block, *, limit_tokens: int, reference: str | None, is_lost: bool = False) -> Block:
+        """Return a copy of a block that has at most `limit_tokens` tokens of the model at hand.
+
+        Args:
+            block: The original.
+            limit_tokens: Most tokens.
+            reference: Where the original is stored; `None` where it is not.
+            is_lost: It should have been stored and could not be, which the marker says.
+        """
         limit_tokens = max(1, int(limit_tokens * await self.prior_ratio(block)))
+        limits = self._limits(limit_tokens, tool=block.name if block.type == "tool_result" else "", is_lost=is_lost)
         if block.type == "tool_result":
-            return await self._result(block, limit_tokens, reference)
-        limits = self._limits(limit_tokens, tool="")
+            return await self._result(block, limits, reference)
         if block.type == "tool_call":
             arguments = await shorten_arguments(block.input, limits=limits, ruler=self.ruler, reference=reference)
             return self.codec.with_input(block, arguments)
@@ -105,8 +113,7 @@ class ShortenEdits:
         media = sum(self.media_tokens(piece) for piece in _pieces_of(block) if piece.type == "data")
         return await self.ruler.count(_text_of(block)) + media
 
-    async def _result(self, block: ToolResultBlock, limit_tokens: int, reference: str | None) -> ToolResultBlock:
-        limits = self._limits(limit_tokens, tool=block.name)
+    async def _result(self, block: ToolResultBlock, limits: Limits, reference: str | None) -> ToolResultBlock:
         pieces = [self.codec.text(block.output)] if isinstance(block.output, str) else block.output
         kept = await self._pieces(pieces, block.name, limits, reference)
         return self.codec.with_output(block, kept, mark={"admitted": True, "shortened": True, "reference": reference})
@@ -122,7 +129,7 @@ class ShortenEdits:
             media_tokens=self.media_tokens,
         )
 
-    def _limits(self, tokens: int, *, tool: str) -> Limits:
+    def _limits(self, tokens: int, *, tool: str, is_lost: bool) -> Limits:
         results = self.settings.results
         return Limits(
             tokens=tokens,
@@ -130,14 +137,15 @@ class ShortenEdits:
             placement=results.marker,
             verbatim=tool in results.verbatim_tools,
             recall=self.settings.offload.recall_tools and self.guard.is_recallable,
+            is_lost=is_lost,
         )
 
     async def _stored(self, block: Block) -> tuple[str | None, str | None]:
         """Store the original of a block; return its reference, and why it could not be stored."""
         if block.type == "tool_result":
             mark = block.metadata.get("ctxkit")
-            if isinstance(mark, dict) and mark.get("shortened"):
-                return mark.get("reference"), None  # the original went when it was shortened first
+            if isinstance(mark, dict) and (mark.get("shortened") or mark.get("recalled")):
+                return mark.get("reference"), None  # the original went when it was shortened first, or was read back
             stored = await self.guard.store_result(self.session_id, block)
         elif block.type == "tool_call":
             original = self.codec.result(block.input, id=f"{block.id}-arguments", name=block.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from agentscope.workspace import WorkspaceBase
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 _NOWHERE = "nowhere: it could not be stored"
 """What the host is told where it must be given a reference and there is none."""
+
+
+_memories: WeakKeyDictionary[Agent, MemoryStore] = WeakKeyDictionary()
+"""The copy of what foreign offloaders took of an agent's; it stays readable when another offloader takes over."""
 
 
 class GuardedOffloader:
@@ -63,7 +68,7 @@ def guard_for(agent: Agent, config: OffloadConfig, *, local_store: Store | None)
         offloader = offloader.offloader
     local = local_store
     if local is None and offloader is not None and config.local_copy:
-        local = MemoryStore()
+        local = _memories.setdefault(agent, MemoryStore())
     return OffloadGuard(
         offloader, codec=HostCodec(), timeout_s=config.timeout_s, local=local if config.local_copy else None
     )

@@ -33,11 +33,12 @@ logger = logging.getLogger("ctxkit")
 
 SEARCH = "search_context"
 READ = "read_context"
-RECALL_TOOLS = frozenset({SEARCH, READ})
-"""Names of the tools whose results are bounded by themselves and never stored again."""
 
 _FENCE_TOKENS = 32
 """Room for the fence round recalled text."""
+_TRIES = 6
+_MARGIN_RATIO = 0.95
+"""Each further try asks for a little less than the proportion, for the host counts differently."""
 
 _engines: WeakValueDictionary[int, Engine] = WeakValueDictionary()
 """Engine of each agent by the identity of its state; an engine lives as long as its agent."""
@@ -61,13 +62,26 @@ class _RecallTool(ToolBase):
         if engine is None or recall is None:
             return _chunk("Nothing can be read back: this agent has no store.", ToolResultState.ERROR)
         try:
-            answer = await defuse_in_pieces(await self.answer(engine, recall, **arguments), verbatim=False)
-            return _chunk(fence(answer, token_hex(4)), ToolResultState.SUCCESS)
+            return _chunk(await self._bounded(engine, recall, arguments), ToolResultState.SUCCESS)
         except CtxkitError as exc:
             return _chunk(str(exc), ToolResultState.ERROR)
 
+    async def _bounded(self, engine: Engine, recall: Recall, arguments: dict[str, Any]) -> str:
+        """Return a fenced answer within both ctxkit's limit and the host's, or the host would cut and store it again."""
+        settings = settings_of(cast("HostPort", engine.port).agent.context_config)
+        limit = min(settings.recall_limit(engine.gauge.window(engine.port.model)), settings.tool_result_limit)
+        aim, nonce, text = limit - _FENCE_TOKENS, token_hex(4), ""
+        for _ in range(_TRIES):
+            answer = await self.answer(engine, recall, limit_tokens=max(1, aim), **arguments)
+            text = fence(await defuse_in_pieces(answer), nonce)
+            counts = (await engine.ruler.count(text), await engine.port.host_count([TextBlock(text=text)]))
+            if max(counts) <= limit:
+                break
+            aim = int(aim * limit / max(counts) * _MARGIN_RATIO)
+        return text
+
     @abstractmethod
-    async def answer(self, engine: Engine, recall: Recall, **arguments: Any) -> str:
+    async def answer(self, engine: Engine, recall: Recall, *, limit_tokens: int, **arguments: Any) -> str:
         """Return the text that the model gets."""
 
 
@@ -94,10 +108,12 @@ class SearchContext(_RecallTool):
         "required": ["query"],
     }
 
-    async def answer(self, engine: Engine, recall: Recall, *, query: str = "", skip: int = 0, **_: Any) -> str:
+    async def answer(
+        self, engine: Engine, recall: Recall, *, limit_tokens: int, query: str = "", skip: int = 0, **_: Any
+    ) -> str:
         """Return the hits, best first."""
         return await recall.search(
-            engine.port.session_id, query, skip=skip, limit_tokens=_limit(engine), ruler=engine.ruler
+            engine.port.session_id, query, skip=skip, limit_tokens=limit_tokens, ruler=engine.ruler
         )
 
 
@@ -125,6 +141,7 @@ class ReadContext(_RecallTool):
         engine: Engine,
         recall: Recall,
         *,
+        limit_tokens: int,
         reference: str = "",
         offset: int = 0,
         limit: int | None = None,
@@ -136,7 +153,7 @@ class ReadContext(_RecallTool):
             reference,
             offset=offset,
             limit=limit,
-            limit_tokens=_limit(engine),
+            limit_tokens=limit_tokens,
             ruler=engine.ruler,
         )
 
@@ -149,9 +166,12 @@ def recall_tools() -> list[ToolBase]:
 async def register(agent: Agent, engine: Engine) -> None:
     """Give an agent the recall tools, where its toolkit does not have them, and let them find its engine.
 
-    A tool of somebody else's that has the name is left alone; a warning says so.
+    A tool of somebody else's that has the name is left alone; a warning says so. Without a store there is nothing to
+    recall, and no tools.
     """
     _engines[id(agent.state)] = engine
+    if engine.recall is None:
+        return
     for tool in recall_tools():
         there = await agent.toolkit.get_tool(tool.name)
         if there is None:
@@ -163,13 +183,16 @@ async def register(agent: Agent, engine: Engine) -> None:
 
 
 def _engine_of(state: AgentState | None) -> Engine | None:
-    """Return the engine of the agent that has this very state."""
-    return None if state is None else _engines.get(id(state))
+    """Return the engine of the agent that has this very state; the identity of one that is gone may be used again."""
+    engine = None if state is None else _engines.get(id(state))
+    if engine is None or cast("HostPort", engine.port).agent.state is not state:
+        return None
+    return engine
 
 
-def _limit(engine: Engine) -> int:
-    settings = settings_of(cast("HostPort", engine.port).agent.context_config)
-    return settings.recall_limit(engine.gauge.window(engine.port.model)) - _FENCE_TOKENS
+async def is_recall(agent: Agent, name: str) -> bool:
+    """Whether a tool is one of the recall tools, whose results are bounded by themselves and never stored again."""
+    return name in {SEARCH, READ} and isinstance(await agent.toolkit.get_tool(name), _RecallTool)
 
 
 def _chunk(text: str, state: ToolResultState) -> ToolChunk:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from agentscope.message import TextBlock, ToolResultState
 
 from ctxkit import telemetry
 from ctxkit.engine import admit_result
 from ctxkit.host._codec import MARK
-from ctxkit.host._recall_tools import RECALL_TOOLS
+from ctxkit.host._recall_tools import is_recall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ctxkit.config import Settings
     from ctxkit.engine import Engine
+    from ctxkit.host._port import HostPort
     from ctxkit.plan import Receipt
 
 logger = logging.getLogger("ctxkit")
@@ -36,10 +38,15 @@ async def admitted(engine: Engine, response: ToolResponse, call: ToolCallBlock, 
     Whatever goes wrong, nothing over the host's own limit is returned: the host would cut it and call an offloader that
     may be the very thing that is broken, which leaves the call without a result for ever.
     """
-    if call.name in RECALL_TOOLS:
-        return response  # bounded by itself, and never stored again
     try:
+        if await is_recall(cast("HostPort", engine.port).agent, call.name):
+            return await _recalled(engine, response, settings)
         result = await admit_result(engine, response.content, call_id=call.id, tool=call.name, settings=settings)
+    except asyncio.CancelledError:
+        # Told as a state, as the host's toolkit does it: where tools run in parallel the host swallows the exception
+        # itself, and would go on as if nobody had interrupted it.
+        beginning = await _beginning(engine, response, settings)
+        return beginning.model_copy(update={"state": ToolResultState.INTERRUPTED})
     except Exception:
         logger.exception(
             "ctxkit could not admit the result of tool %r; only its beginning enters the context", call.name
@@ -57,6 +64,14 @@ async def admitted(engine: Engine, response: ToolResponse, call: ToolCallBlock, 
         engine.tell_later(telemetry.STORE_FAILED, what=f"result of {call.name}", problem=result.problem)
     metadata = {**response.metadata, MARK: result.mark()}
     return response.model_copy(update={"content": list(result.pieces), "metadata": metadata})
+
+
+async def _recalled(engine: Engine, response: ToolResponse, settings: Settings) -> ToolResponse:
+    """Return the answer of a recall tool, marked so that it is never stored: what it says is in the store."""
+    if await engine.port.host_count(response.content) > settings.tool_result_limit:
+        return await _beginning(engine, response, settings)  # a limit that not even an empty page keeps to
+    metadata = {**response.metadata, MARK: {"admitted": True, "recalled": True}}
+    return response.model_copy(update={"metadata": metadata})
 
 
 async def _beginning(engine: Engine, response: ToolResponse, settings: Settings) -> ToolResponse:

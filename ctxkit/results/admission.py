@@ -45,6 +45,8 @@ class Limits:
     """An editor will match the text: it is cut by lines and not looked into."""
     recall: bool
     """The agent has `read_context`."""
+    is_lost: bool = False
+    """The full text should have been stored and could not be, which the marker says."""
 
 
 async def fits(text: str, tokens: int, ruler: Ruler) -> bool:
@@ -89,9 +91,11 @@ class _Note:
 
     def marker(self, *, shown: str = "", offset: int | None = None) -> str:
         if self.limits.placement == "end":
-            return marker(self.reference)
+            return marker(self.reference, is_lost=self.limits.is_lost)
         offset = offset if self.names_offset else None
-        return marker(self.reference, shown=shown, recall=self.limits.recall, offset=offset)
+        return marker(
+            self.reference, shown=shown, recall=self.limits.recall, offset=offset, is_lost=self.limits.is_lost
+        )
 
     async def full(self, shortened: Shortened, ruler: Ruler) -> str:
         """Return the marker, behind the advice on a cut list where there is one and room for it."""
@@ -120,7 +124,7 @@ async def _cut(text: str, note: _Note, ruler: Ruler) -> str:
         if over <= 0:
             return whole
         budget -= over + max(1, budget // 32)
-    return marker(note.reference)
+    return marker(note.reference, is_lost=limits.is_lost)
 
 
 async def _shorten(text: str, budget: int, *, tool_name: str, limits: Limits, ruler: Ruler) -> Shortened | None:

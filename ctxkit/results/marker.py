@@ -10,6 +10,7 @@ TRUNCATED: Final = "<<<TRUNCATED>>>"
 """First line of the marker, AgentScope's own."""
 
 _OMITTED: Final = "The remaining content has been omitted for limited context."
+_LOST: Final = " It could not be stored."
 _REFER: Final = " You can refer to the file in '{reference}' for the truncated content if needed."
 
 _GUIDANCE: Final = """\
@@ -22,16 +23,19 @@ To see more results, you can:
 Do NOT guess or invent results you haven't seen. Only report what is shown above."""
 
 
-def marker(reference: str | None, *, shown: str = "", recall: bool = False, offset: int | None = None) -> str:
+def marker(
+    reference: str | None, *, shown: str = "", recall: bool = False, offset: int | None = None, is_lost: bool = False
+) -> str:
     """Return the marker that tells the model what is missing.
 
-    Without `shown` and `recall` it is AgentScope's own, to the letter.
+    Without `shown`, `recall` and `is_lost` it is AgentScope's own, to the letter.
 
     Args:
         reference: Where the full text is stored, or `None` where it is not.
         shown: In words what is kept.
         recall: The agent has `read_context`.
         offset: Characters of the stored text before the first one left out, where that is known.
+        is_lost: It should have been stored and could not be.
 
     Returns:
         Two lines without a line end.
@@ -40,6 +44,8 @@ def marker(reference: str | None, *, shown: str = "", recall: bool = False, offs
     if reference is not None:
         reference = defuse(reference)
         body += _REFER.format(reference=reference)
+    elif is_lost:
+        body += _LOST
     if shown:
         body += f" Shown: {shown}."
     if recall and reference is not None:

@@ -73,7 +73,7 @@ async def shorten_pieces(
         if over <= 0:
             return whole
         budget -= over + max(1, budget // 32)
-    return [codec.text(marker(reference))]
+    return [codec.text(marker(reference, is_lost=limits.is_lost))]
 
 
 async def defuse_pieces(pieces: Sequence["Piece"], *, codec: "Codec", verbatim: bool = False) -> list["Piece"]:
@@ -137,7 +137,7 @@ def _with_gap(
     if missing:
         adds_words = limits.placement == "gap"
         said = f"{len(shown)} of {total} parts" if adds_words else ""
-        note = marker(reference, shown=said, recall=limits.recall and adds_words)
+        note = marker(reference, shown=said, recall=limits.recall and adds_words, is_lost=limits.is_lost)
         whole.insert(missing[0] if adds_words else len(whole), codec.text(note))
     return whole
 
