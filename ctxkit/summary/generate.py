@@ -211,10 +211,11 @@ class Summarizer:
             return [fields]
         if not run.asker.has_overflowed or len(chunk.text) < _SMALLEST_HALF_CHARS:
             return []
-        found: list[Mapping[str, Any]] = []
-        for half in chunk.halves():
-            found.extend(await self._chunk(run, half, place) or [await self._extracted(run, half)])
-        return found
+        first, second = chunk.halves()
+        found = await self._chunk(run, first, place)
+        if not found:  # not even its smallest part: this provider refuses whatever it is asked
+            return []
+        return [*found, *(await self._chunk(run, second, place) or [await self._extracted(run, second)])]
 
     def _record_message(self, run: "_Run", place: str, record: str) -> "Msg":
         return self._codec.user_message(f"{self._instruction(run)}\n\n{place}\n{texts.fenced(record, self._nonce())}")
