@@ -100,6 +100,11 @@ class Engine:
         self.recall = None if guard.store is None else Recall(guard.store)
         """Reads back what was stored; None where nothing can be."""
 
+    @property
+    def last_receipt(self) -> Receipt | None:
+        """What came of the last compression, if there was one."""
+        return self.receipts[-1] if self.receipts else None
+
     def view(self) -> View:
         """Return a view of the context as it is now."""
         return View(self.port.context, agent_name=self.port.name, reply_id=self.port.reply_id)

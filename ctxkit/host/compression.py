@@ -125,12 +125,13 @@ class CompressionMiddleware(MiddlewareBase):
             async for chunk in next_handler():
                 yield chunk
             return
-        known = len(attached.engine.receipts)
+        before = attached.engine.last_receipt
         with attached.acting(call.name):
             async for chunk in next_handler():
                 if isinstance(chunk, ToolResponse):
                     if call.name == COMPRESSION_TOOL:
-                        new = list(attached.engine.receipts)[known:]
+                        last = attached.engine.last_receipt
+                        new = [last] if last is not None and last is not before else []
                         chunk = _results.told_by_receipt(chunk, new)  # noqa: PLW2901 - what is passed on
                     else:
                         settings = settings_of(agent.context_config)
