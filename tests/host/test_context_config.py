@@ -310,3 +310,16 @@ async def test_without_the_middleware_the_host_compresses_into_our_store_and_is_
     log = (tmp_path / "sessions" / agent.state.session_id / "context.jsonl").read_text()
     assert "old-0" in log
     assert "later-0" in log
+
+
+@pytest.mark.asyncio
+async def test_the_compression_tool_tells_the_truth_after_many_compressions_too():
+    model = ScriptedModel([*fetches(12), call("CompressContext"), "done"], context_size=8192, enforce="cl100k")
+    config = ContextConfig(compression_tool_enabled=True, context_buffer_ratio=0.4)
+    agent = make_agent(model, config=config, offloader=memory_offloader())
+    for _ in range(100):
+        await agent.compress_context()
+
+    await agent.reply(user("Look up twelve topics, then compress."))
+
+    assert "Context compressed from about" in text_of(agent.state.context)
