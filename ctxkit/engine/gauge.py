@@ -59,7 +59,8 @@ class Gauge:
         """Return what messages weigh; what has been weighed before costs a look-up."""
         weights = []
         for message in messages:
-            weights.append(await self.meter.scale.weigh_message(message, model_key=model_key))
+            weights.append(await self.meter.weigh_frame(message))
+            weights.extend([await self.meter.weigh_block(block, model_key=model_key) for block in message.content])
             await serve_loop()
         return Weight.sum(weights)
 
@@ -75,24 +76,21 @@ class Gauge:
 
     async def block_tokens(self, block: Block, *, model_key: str) -> float:
         """Return the calibrated tokens of one block."""
-        return self.meter.calibrated(
-            await self.meter.scale.weigh_block(block, model_key=model_key), model_key=model_key
-        )
+        return self.meter.calibrated(await self.meter.weigh_block(block, model_key=model_key), model_key=model_key)
 
     async def prior_ratio(self, block: Block, *, model_key: str) -> float:
         """Return the tokens that the prior counts in a block, for each token of the model's own tokenizer."""
-        weight = await self.meter.scale.weigh_block(block, model_key=model_key)
+        weight = await self.meter.weigh_block(block, model_key=model_key)
         calibrated = self.meter.calibrated(weight, model_key=model_key)
         return weight.total / calibrated if calibrated > 0 else 1.0
 
     async def table(self, view: View, *, model_key: str) -> list[list[float]]:
         """Return the calibrated tokens of each block of a view; a message's framing counts with its first block."""
         rows = []
-        scale = self.meter.scale
         for message, content in zip(view.messages, view.contents, strict=True):
             row = [await self.block_tokens(block, model_key=model_key) for block in content]
             if row:
-                row[0] += self.meter.calibrated(await scale.weigh_message_frame(message), model_key=model_key)
+                row[0] += self.meter.calibrated(await self.meter.weigh_frame(message), model_key=model_key)
             rows.append(row)
             await serve_loop()
         return rows

@@ -143,7 +143,7 @@ def _key_of(block: "Block", role: Role) -> object:
     # A str keeps its own hash, so that a second look costs no pass over the text; the length makes a clash harmless
     # in practice (64 bits, keyed at random per process).
     texts = raw_texts(block)
-    state = getattr(block, "state", None)
+    state = block.state if block.type == "tool_result" else None
     return (
         block.type,
         role,

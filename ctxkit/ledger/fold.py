@@ -113,7 +113,7 @@ class Ledger:
         """Return the identifiers most likely to be needed again first; the order depends on the ledger only."""
         often = max(_BOILERPLATE_COUNT, _BOILERPLATE_SHARE * self.step)
         scores = [
-            (-_score(name, mention, self.step), name)
+            (-_score(name, mention.blocks, mention.used, mention.newest, step=self.step), name)
             for name, mention in self.identifiers.items()
             if mention.blocks < often and name not in exclude
         ]
@@ -284,20 +284,17 @@ class _Fold:
 
     def finish(self) -> Generator[None, None, Ledger]:
         """Make the ledger, and stop after each piece of work so that an async caller can let others run."""
-        mentions = self._mentions
-        for number, (name, (blocks, used, newest)) in enumerate(self._fresh.items(), start=1):
-            old = mentions.get(name)
-            line = self._lines.get(name) or (old.line if old else "")
-            mentions[name] = Mention(blocks + (old.blocks if old else 0), used + (old.used if old else 0), newest, line)
-            if number % _PAUSE_NAMES == 0:
-                yield
-        if len(mentions) > _MAX_IDENTIFIERS:
+        names = list({**self._mentions, **self._fresh})
+        if len(names) > _MAX_IDENTIFIERS:
             scores = []
-            for number, (name, mention) in enumerate(mentions.items(), start=1):
-                scores.append((-_score(name, mention, self._step), name))
+            for number, name in enumerate(names, start=1):
+                scores.append((-_score(name, *self._counted(name), step=self._step), name))
                 if number % _PAUSE_NAMES == 0:
                     yield
-            mentions = {name: mentions[name] for _, name in sorted(scores)[:_MAX_IDENTIFIERS]}
+            scores.sort()
+            names = [name for _, name in scores[:_MAX_IDENTIFIERS]]
+            yield
+        mentions = {name: Mention(*self._counted(name), self._line_of(name)) for name in names}
         constraints = tuple(self._constraints)
         if len(constraints) > _FIRST_CONSTRAINTS + _NEWEST_CONSTRAINTS:
             constraints = constraints[:_FIRST_CONSTRAINTS] + constraints[-_NEWEST_CONSTRAINTS:]
@@ -310,13 +307,26 @@ class _Fold:
             constraints=constraints,
         )
 
+    def _counted(self, name: str) -> tuple[int, int, int]:
+        """Return the blocks that name an identifier, those of the assistant among them, and the newest one's step."""
+        old, fresh = self._mentions.get(name), self._fresh.get(name)
+        if fresh is None:
+            return (0, 0, 0) if old is None else (old.blocks, old.used, old.newest)
+        blocks, used, newest = fresh
+        return (blocks, used, newest) if old is None else (blocks + old.blocks, used + old.used, newest)
 
-def _score(name: str, mention: Mention, step: int) -> float:
+    def _line_of(self, name: str) -> str:
+        """Return the newest line in which an identifier stood."""
+        old = self._mentions.get(name)
+        return self._lines.get(name) or (old.line if old else "")
+
+
+def _score(name: str, blocks: int, used: int, newest: int, *, step: int) -> float:
     """Return how likely an identifier is needed again, per token that it takes."""
     return (
-        math.log1p(mention.blocks)
-        + _USED_WEIGHT * math.log1p(mention.used)
-        - (step - mention.newest) / max(step, 1)
+        math.log1p(blocks)
+        + _USED_WEIGHT * math.log1p(used)
+        - (step - newest) / max(step, 1)
         - _LENGTH_WEIGHT * math.log(len(name))
         - is_opaque(name)
     )

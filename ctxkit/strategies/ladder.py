@@ -37,6 +37,8 @@ def plan_ladder(
     if keep_tokens is None:
         return _one_each(small)
     large = CompressStrategy(keep_tokens=keep_tokens, kind=kind).plan_edits(lighter(situation, small))
+    if not small:
+        return large
     large = tuple(replace(edit, tokens=round(_stood(situation, edit))) for edit in large)
     gone = leaving(large)
     return _one_each((*(edit for edit in small if Place(edit.message, edit.start) not in gone), *large))

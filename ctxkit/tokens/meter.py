@@ -86,6 +86,16 @@ class Meter:
         ]
         return Weight.sum(parts)
 
+    async def weigh_block(self, block: Block, *, model_key: str) -> Weight:
+        """Return the weight of one block; one of the last request costs a look-up."""
+        known = self._blocks.known(block) if model_key == self._model_key else None
+        return await self.scale.weigh_block(block, model_key=model_key) if known is None else known
+
+    async def weigh_frame(self, message: Msg) -> Weight:
+        """Return the weight of what a message has around its blocks; of the last request's it costs a look-up."""
+        known = self._frames.known(message)
+        return await self.scale.weigh_message_frame(message) if known is None else known
+
     def estimate(self, weight: Weight, *, model_key: str) -> int:
         """Return the tokens that a request of this weight has.
 

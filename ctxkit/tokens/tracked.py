@@ -41,6 +41,7 @@ class TrackedWeights(Generic[T]):
         self._open: set[int] = set()
         """Places of the open items and of the last one."""
         self._total = Weight.zero()
+        self._by_identity: dict[int, Weight] | None = None
 
     async def update(self, live: Iterable[T]) -> Weight:
         """Return the weight of all items together.
@@ -60,7 +61,20 @@ class TrackedWeights(Generic[T]):
             if self._is_open(items[place]):
                 opened.add(place)
         self._items, self._weights, self._open, self._total = items, weights, opened, total
+        self._by_identity = None
         return total
+
+    def known(self, item: T) -> Weight | None:
+        """Return the weight of an item of the last call; `None` where it was none, or may have grown since."""
+        return self._known().get(id(item))
+
+    def _known(self) -> dict[int, Weight]:
+        """Return the weights by identity, made when they are first asked for; the items are held, so ids are theirs."""
+        if self._by_identity is None:
+            self._by_identity = dict(zip(map(id, self._items), self._weights, strict=True))
+            for place in self._open:
+                self._by_identity.pop(id(self._items[place]), None)
+        return self._by_identity
 
     def _changed_places(self, items: list[T]) -> list[int]:
         """Return where another object stands than before; most often nowhere but in front, which is fastest to tell."""
@@ -86,9 +100,7 @@ class TrackedWeights(Generic[T]):
 
     def _moved(self, items: list[T]) -> tuple[list[Weight], Weight, list[int]]:
         """Return the same where items moved: those that stood anywhere before, and are not open, are known."""
-        known = dict(zip(map(id, self._items), self._weights, strict=True))
-        for place in self._open:
-            known.pop(id(self._items[place]), None)
+        known = self._known()
         todo = [place for place, item in enumerate(items) if id(item) not in known]
         weights = [known.get(id(item), Weight.zero()) for item in items]
         return weights, Weight.sum(weights), todo
