@@ -63,18 +63,34 @@ RESERVE_RATIO: Final = 0.1
 RESULT_LIMIT: Final = 3000
 """Tokens of one tool result, for both contestants: AgentScope's default of 50,000 is larger than the window."""
 
+_HEARD_S: Final = 0.5
+"""Seconds in which a run has stopped, if it heard that it should."""
+
 _KINDS: Final = ("sessions/*/context.jsonl", "sessions/*/tool_result-*.txt", "data/*")
 """What a workspace stores, as AgentScope lays it out."""
 
 
 async def run_race(*, window_tokens: int, folder: Path, tell: Tell) -> Race:
-    """Run both contestants, one after the other.
+    """Run both contestants, one after the other; cancelling it ends it, wherever it is.
 
     Args:
         window_tokens: The window that the model enforces.
         folder: Where the workspaces go, in a folder for each contestant; it exists.
         tell: Is told what happens.
     """
+    race = asyncio.create_task(_run_both(window_tokens=window_tokens, folder=folder, tell=tell))
+    try:
+        await asyncio.wait({race})
+    except asyncio.CancelledError:
+        # The host loses a cancellation that comes just when its parallel tools have ended: it is told again.
+        while not race.done():
+            race.cancel()
+            await asyncio.wait({race}, timeout=_HEARD_S)
+        raise
+    return race.result()
+
+
+async def _run_both(*, window_tokens: int, folder: Path, tell: Tell) -> Race:
     hands = Hands(
         library=Path(sysconfig.get_path("stdlib")),
         python=sys.executable,
