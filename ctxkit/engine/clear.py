@@ -39,7 +39,7 @@ async def clear_context(
     engine, view = run.engine, situation.view
     edits = plan_clear(situation)
     leaves = taken_away(view, edits, engine.codec)
-    reference = await run.store(leaves, is_tight=False)
+    reference = await run.store(leaves)
     kept = apply_edits(view, edits, {}, engine.codec)
     stays = engine.gauge.meter.calibrated(
         await engine.gauge.weigh_messages(kept, model_key=reading.model_key), model_key=reading.model_key
@@ -49,7 +49,6 @@ async def clear_context(
         leaves,
         Draft(fields=engine.layers.current().fields, origin="extractive"),
         reference=reference,
-        lost=None,
         tokens=sum(edit.tokens for edit in edits if edit.kind is EditKind.DROP),
         budget_tokens=max(0, int(min(room, run.layer_budget(situation)))),
         keeps=kept,
@@ -57,6 +56,7 @@ async def clear_context(
         model_key=reading.model_key,
     )
     shortened = await engine.shortener(run.settings, reading.model_key).carry_out(view, edits)
+    run.problems.extend(shortened.problems)
     return await run.commit(
         reading, situation, shortened, layer, draft=None, reference=reference, trigger=trigger, started=started
     )

@@ -71,7 +71,7 @@ class Compression:
 
         Raises:
             ContextUnfitError: Not even everything that may be done makes the request fit.
-            StoreWriteError: What would leave could not be stored, and there is room to wait.
+            StoreWriteError: What would leave could not be stored, and so it stays.
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
         started = self.engine.clock()
@@ -150,7 +150,6 @@ class Compression:
         engine = self.engine
         view = situation.view
         leaves = taken_away(view, edits, engine.codec)
-        is_tight = reading.tokens > self.settings.limit_tokens(reading.context_size)
         await self._tell(telemetry.PROGRESS, stage="plan", messages=len(leaves), edits=len(edits))
 
         draft: Draft | None = None
@@ -159,7 +158,7 @@ class Compression:
         if leaves:
             tokens = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
             # Stored before the summary is asked for: a store that is down costs no model call.
-            reference = await self.store(leaves, is_tight=is_tight)
+            reference = await self.store(leaves)
             await self._tell(telemetry.PROGRESS, stage="store", reference=reference)
             if is_last_resort:
                 draft = await engine.drafts.collect(reading, leaves, settings=self.settings)
@@ -170,7 +169,6 @@ class Compression:
                 leaves,
                 draft,
                 reference=reference,
-                lost=self.problems[-1] if reference is None and self.problems else None,
                 tokens=tokens,
                 budget_tokens=self._layer_room(situation, edits, goal=trigger * HYSTERESIS_RATIO),
                 keeps=apply_edits(view, edits, {}, engine.codec),
@@ -180,11 +178,18 @@ class Compression:
         edits = await self._fitted(
             situation, edits, layer, goal=trigger * HYSTERESIS_RATIO, model_key=reading.model_key
         )
-        shortened = await engine.shortener(self.settings, reading.model_key, lossy=is_tight).carry_out(view, edits)
+        shortened = await engine.shortener(self.settings, reading.model_key).carry_out(view, edits)
         self.problems.extend(shortened.problems)
-        return await self.commit(
-            reading, situation, shortened, layer, draft=draft, reference=reference, trigger=trigger, started=started
-        )
+        for problem in shortened.problems:
+            await self._tell(telemetry.STORE_FAILED, what="content", problem=problem)
+        try:
+            return await self.commit(
+                reading, situation, shortened, layer, draft=draft, reference=reference, trigger=trigger, started=started
+            )
+        except ContextUnfitError as exc:
+            if shortened.is_complete:
+                raise
+            raise _not_stored("; ".join(shortened.problems)) from exc
 
     async def _draft(self, reading: Reading, situation: Situation, leaves: Sequence[Msg], tokens: int) -> Draft:
         draft = await self.engine.drafts.make(
@@ -200,20 +205,19 @@ class Compression:
             raise SummaryError(msg)
         return draft
 
-    async def store(self, leaves: Sequence[Msg], *, is_tight: bool) -> str | None:
-        """Store what leaves; return its reference, or None where there is nowhere to store or no time to wait.
+    async def store(self, leaves: Sequence[Msg]) -> str | None:
+        """Store what leaves; return its reference, or None where there is no offloader.
 
         Raises:
-            StoreWriteError: It could not be stored, and there is time.
+            StoreWriteError: It could not be stored, and so it stays; a request that is too large is sent as a smaller view.
         """
         stored = await self.engine.guard.store_messages(self.engine.port.session_id, leaves)
         if stored.error is None:
             return stored.reference
         self.problems.append(stored.error)
         await self._tell(telemetry.STORE_FAILED, what="messages", problem=stored.error)
-        if stored.reference is None and not is_tight:
-            msg = f"What would leave the context could not be stored ({stored.error}); nothing was removed."
-            raise StoreWriteError(msg)
+        if stored.reference is None:
+            raise _not_stored(stored.error)
         return stored.reference
 
     async def _fitted(
@@ -327,3 +331,9 @@ class Compression:
 
     async def _tell(self, name: str, **value: object) -> None:
         await self.emit(name, {"plan_id": self.plan_id, "reason": str(self.reason), **value})
+
+
+def _not_stored(problem: str) -> StoreWriteError:
+    return StoreWriteError(
+        f"What would leave the context could not be stored ({problem}); nothing was removed. Mend the offloader."
+    )

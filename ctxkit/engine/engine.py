@@ -151,7 +151,7 @@ class Engine:
 
         Raises:
             ContextUnfitError: Not even everything that may be done makes the request fit.
-            StoreWriteError: What would leave could not be stored, and there is room to wait.
+            StoreWriteError: What would leave could not be stored, and so it stays.
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
         async with self._busy:
@@ -190,7 +190,7 @@ class Engine:
             self.learnt_targets.popitem(last=False)
         return RequestFitter(self, model, messages, tools, settings=settings)
 
-    def shortener(self, settings: Settings, model_key: str, *, lossy: bool = False) -> ShortenEdits:
+    def shortener(self, settings: Settings, model_key: str) -> ShortenEdits:
         """Return what shortens blocks of this agent."""
         return ShortenEdits(
             codec=self.codec,
@@ -200,7 +200,6 @@ class Engine:
             session_id=self.port.session_id,
             media_tokens=lambda block: self.gauge.media_tokens(block, model_key=model_key),
             prior_ratio=lambda block: self.gauge.prior_ratio(block, model_key=model_key),
-            lossy=lossy,
         )
 
     def learn(self, weight: Weight, input_tokens: int, *, model_key: str) -> None:

@@ -67,7 +67,6 @@ class Layers:
         draft: Draft,
         *,
         reference: str | None,
-        lost: str | None,
         tokens: int,
         budget_tokens: int,
         keeps: Sequence[Msg],
@@ -80,7 +79,6 @@ class Layers:
             leaves: The messages that leave.
             draft: Their summary.
             reference: Where they are stored, or None.
-            lost: Why they could not be stored, or None.
             tokens: What they took.
             budget_tokens: Most tokens of the whole layer.
             keeps: The messages that stay; what they name needs no place in the ledger.
@@ -89,8 +87,6 @@ class Layers:
         """
         state = await self.current().absorb(leaves, tokens=tokens, reference=reference)
         notes = [note for note in state.notes if note.startswith("An earlier summary")]
-        if lost is not None:
-            notes.append(f"The {tokens} tokens that left last could not be stored and are lost: {lost}.")
         state = replace(state, fields=dict(draft.fields), notes=tuple(notes))
         gauge = self._engine.gauge
 

@@ -180,7 +180,7 @@ class RequestFitter:
         return shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
 
     async def _shortened(self, view: View, edits: Sequence[Edit]) -> dict[Place, Block]:
-        shortener = self._engine.shortener(self._settings, self._model.key, lossy=True)
+        shortener = self._engine.shortener(self._settings, self._model.key)
         replacements = {}
         for edit in edits:
             if edit.kind is EditKind.TRUNCATE:

@@ -31,6 +31,8 @@ class Shortened:
     """The edits with the references of the stored originals; those that were given up are left out."""
     replacements: dict[Place, Block]
     problems: tuple[str, ...]
+    is_complete: bool = True
+    """Nothing was given up because its original could not be stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,6 @@ class ShortenEdits:
         session_id: Where the originals are stored.
         media_tokens: Tokens of one image or file.
         prior_ratio: Tokens that the ruler counts in a block, for each token that the model's own tokenizer does.
-        lossy: Shorten even what could not be stored; else such an edit is given up.
     """
 
     codec: Codec
@@ -55,13 +56,13 @@ class ShortenEdits:
     session_id: str
     media_tokens: Callable[[DataBlock], int]
     prior_ratio: Callable[[Block], Awaitable[float]]
-    lossy: bool = False
 
     async def carry_out(self, view: View, edits: Sequence[Edit]) -> Shortened:
         """Store the original of each edit that shortens, and make its replacement."""
         done: list[Edit] = []
         replacements: dict[Place, Block] = {}
         problems: list[str] = []
+        is_complete = True
         for edit in edits:
             if edit.kind not in {EditKind.TRUNCATE, EditKind.IMAGE}:
                 done.append(edit)
@@ -77,14 +78,16 @@ class ShortenEdits:
             reference, problem = await self._stored(block)
             if problem is not None:
                 problems.append(problem)
-            is_lost = problem is not None and reference is None
-            if is_lost and not self.lossy:
+            if problem is not None and reference is None:
+                is_complete = False
                 continue
-            short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference, is_lost=is_lost)
+            short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
             if await self._size(short) < await self._size(block):
                 replacements[place] = short
                 done.append(replace(edit, reference=reference))
-        return Shortened(edits=tuple(done), replacements=replacements, problems=tuple(problems))
+        return Shortened(
+            edits=tuple(done), replacements=replacements, problems=tuple(problems), is_complete=is_complete
+        )
 
     async def shorten(self, block: Block, *, limit_tokens: int, reference: str | None, is_lost: bool = False) -> Block:
         """Return a copy of a block that has at most `limit_tokens` tokens of the model at hand.
