@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ctxkit.port import Block
 
 
-def broken_rules(before: View, after: View, *, tokens_before: float, tokens_after: float) -> tuple[str, ...]:
+def broken_rules(
+    before: View, after: View, *, tokens_before: float, tokens_after: float, must_shrink: bool = True
+) -> tuple[str, ...]:
     """Return every rule that a change of context breaks, in words; empty where it may be made.
 
     Args:
@@ -22,6 +24,7 @@ def broken_rules(before: View, after: View, *, tokens_before: float, tokens_afte
         after: The context as it would be.
         tokens_before: Tokens of the whole request as it is.
         tokens_after: Tokens of the whole request as it would be.
+        must_shrink: Whether the change is made for room: an image over the limit leaves though its note may be longer.
     """
     return (
         *pairs_whole(before, after),
@@ -29,7 +32,7 @@ def broken_rules(before: View, after: View, *, tokens_before: float, tokens_afte
         *latest_request_kept(before, after),
         *thinking_kept(before, after),
         *running_message_last(before, after),
-        *strictly_smaller(tokens_before, tokens_after),
+        *(strictly_smaller(tokens_before, tokens_after) if must_shrink else ()),
     )
 
 

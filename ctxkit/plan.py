@@ -129,4 +129,4 @@ class Receipt:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return asdict(self)
+        return {**asdict(self), "reason": str(self.reason), "problems": list(self.problems)}

@@ -254,7 +254,13 @@ class Compression:
         limit = self.settings.limit_tokens(reading.context_size)
         if self.engine.is_over(tokens_after, limit, reading.model_key):
             raise unfit_error(situation, shortened.edits, needed_tokens=tokens_after, limit_tokens=limit)
-        broken = broken_rules(view, after, tokens_before=reading.tokens, tokens_after=tokens_after)
+        broken = broken_rules(
+            view,
+            after,
+            tokens_before=reading.tokens,
+            tokens_after=tokens_after,
+            must_shrink=not any(edit.kind is EditKind.IMAGE for edit in shortened.edits),
+        )
         outcome = "applied"
         if broken:
             logger.warning("ctxkit made no change, for its plan would have broken a rule: %s", "; ".join(broken))
