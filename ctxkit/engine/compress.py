@@ -106,7 +106,8 @@ class Compression:
         keep = max(0.0, min(self.settings.reserve_ratio * window, room))
         edits = plan_ladder(situation, keep_tokens=keep)
         compressed = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
-        if compressed < self.settings.triggers.min_gain_ratio * window and not self.force:
+        worth = self.settings.triggers.min_gain_ratio * window if self.reason is Reason.TRIGGER else 1
+        if compressed < worth and not self.force:
             # Too little for a summary to pay: what stays is shortened instead, or nothing is done.
             limit = self.settings.limit_tokens(window)
             small = plan_ladder(situation, keep_tokens=None)
