@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
-from agentscope.agent import Agent, ReActConfig
+from agentscope.agent import Agent, InjectionConfig, ReActConfig
 from agentscope.message import AssistantMsg, Msg, TextBlock, ToolCallBlock, ToolResultBlock, UserMsg
 from agentscope.middleware import MiddlewareBase
 from agentscope.tool import FunctionTool, ToolBase, Toolkit
@@ -56,6 +56,9 @@ def make_agent(
 ) -> Agent:
     """Return a real agent with one `CompressionMiddleware`, unless it is told other middlewares."""
     kwargs.setdefault("react_config", ReActConfig(max_iters=1000))
+    if InjectionConfig.model_fields["context_buffer_ratio"].default is not None:
+        # AgentScope 2.0.6 has the buffer here, and refuses a trigger below it; later ones in `ContextConfig`.
+        kwargs.setdefault("injection_config", InjectionConfig(context_buffer_ratio=0.01))
     return Agent(
         name=name,
         system_prompt=prompt,
