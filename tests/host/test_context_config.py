@@ -220,6 +220,12 @@ def test_a_section_is_frozen():
 # The host's own uses of a config
 
 
+needs_the_compression_tool = pytest.mark.skipif(
+    "compression_tool_enabled" not in HostContextConfig.model_fields, reason="AgentScope 2.0.6 has no such tool"
+)
+
+
+@needs_the_compression_tool
 @pytest.mark.asyncio
 async def test_the_agents_own_compression_tool_compresses_and_says_so():
     model = ScriptedModel([*fetches(12), call("CompressContext"), "done"], context_size=8192, enforce="cl100k")
@@ -234,6 +240,7 @@ async def test_the_agents_own_compression_tool_compresses_and_says_so():
     assert orphans(agent.state.context) == []
 
 
+@needs_the_compression_tool
 @pytest.mark.asyncio
 async def test_the_agents_own_compression_tool_says_truly_that_nothing_was_to_be_done():
     model = ScriptedModel([call("CompressContext"), "done"], context_size=8192)
@@ -312,6 +319,7 @@ async def test_without_the_middleware_the_host_compresses_into_our_store_and_is_
     assert "later-0" in log
 
 
+@needs_the_compression_tool
 @pytest.mark.asyncio
 async def test_the_compression_tool_tells_the_truth_after_many_compressions_too():
     model = ScriptedModel([*fetches(12), call("CompressContext"), "done"], context_size=8192, enforce="cl100k")
