@@ -127,7 +127,7 @@ class _Seen:
     shortened: int = 0
     summary_calls: int = 0
     answer: str | None = None
-    is_fact_in_context: bool = False
+    is_fact_in_context: bool | None = None
     is_constraint_live: bool = False
     died_of: str | None = None
     started: float = field(default_factory=time.monotonic)
@@ -214,7 +214,8 @@ class _Run:
 
     def _take(self, step: Step, messages: Sequence[Msg]) -> list[AnswerBlock]:
         self._look(step.what, messages)
-        self._seen.is_fact_in_context = answer_from(_texts(messages)) == self._story.expected
+        if step in self._story.turns[-1].steps:
+            self._seen.is_fact_in_context = answer_from(_texts(messages)) == self._story.expected
         calls = [call(use.tool, **use.arguments) for use in step.uses]
         return [TextBlock(text=f"Next: {step.what}."), *calls]
 

@@ -88,8 +88,8 @@ class Figures:
     """The longest request that was sent, refused ones included."""
     results_shortened: int
     stored: tuple[Stored, ...]
-    is_fact_in_context: bool
-    """The answer still stood in the context when the question came; if not, it must be recalled."""
+    is_fact_in_context: bool | None
+    """The answer still stood in the context when the question came (if not, it must be recalled); `None` if it never came."""
     answer: str | None
     """What it said to the question about the beginning; `None` where it was not alive to be asked."""
     is_answer_right: bool

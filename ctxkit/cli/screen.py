@@ -152,7 +152,7 @@ def _table(race: Race) -> Table:
         "longest request": lambda f: f"{f.longest_request_tokens:,}",
         "results shortened": lambda f: f.results_shortened,
         "user's rule in context": lambda f: _yes(good=f.is_constraint_live),
-        "fact in context when asked": lambda f: _cell("yes" if f.is_fact_in_context else "no"),
+        "fact in context when asked": lambda f: {None: "-", True: "yes", False: "no"}[f.is_fact_in_context],
         "question answered right": lambda f: _yes(good=f.is_answer_right),
     }
     for name, cell in rows.items():

@@ -63,7 +63,7 @@ def test_ctxkit_comes_to_the_end_and_answers_from_what_had_left_its_context(demo
     ours = race["ctxkit"]
     assert (ours["survived"], ours["died_of"]) == (True, None)
     assert ours["steps"] == ours["steps_total"]
-    assert not ours["is_fact_in_context"]
+    assert ours["is_fact_in_context"] is False
     assert ours["answer"] == race["expected"]
     assert demo.exit_code == 0
 
@@ -89,6 +89,7 @@ def test_what_became_of_the_stock_agent_is_reported_either_way(race):
     else:
         assert stock["steps"] < stock["steps_total"]
         assert stock["died_of"]
+        assert (stock["is_fact_in_context"], stock["answer"]) == (None, None)
         assert "Traceback" not in stock["died_of"]
 
 
