@@ -25,7 +25,8 @@ STORE_FAILED: Final = "ctxkit.store.failed"
 """Something could not be stored: `what`, `problem`."""
 
 OVERFLOW: Final = "ctxkit.request.overflow"
-"""A request did not fit: `limit_tokens`, `needed_tokens`, `attempt`, `tokens_after`."""
+"""A request did not fit, and a smaller view of it was sent: `limit_tokens`, `needed_tokens`, `attempt` (refusals of the
+provider so far; 0 where it was foreseen), `tokens_after`."""
 
 STAGES: Final = ("plan", "store", "summary", "swap")
 """The stages of a compression, in order."""

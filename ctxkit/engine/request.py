@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits
+from ctxkit.engine.clear import plan_clear
 from ctxkit.engine.unfit import unfit_error
 from ctxkit.overflow import Overflow, recognise
 from ctxkit.plan import EditKind
 from ctxkit.strategies import CompressStrategy, Situation
-from ctxkit.strategies.ladder import LEAVING, freed_tokens, lighter, shorten_more
+from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, lighter, shorten_more
 from ctxkit.view import Place, View
 
 if TYPE_CHECKING:
@@ -156,14 +157,24 @@ class RequestFitter:
         """
         head, view = self._split(whole.messages)
         situation = await self._situation(whole, view)
+
+        def fits(sent: Sent) -> bool:
+            is_smaller = refused_tokens is None or sent.tokens < refused_tokens
+            return is_smaller and not self._engine.is_over(sent.tokens, limit, self._model.key)
+
         edits = self._edits(situation, target)
-        replacements = await self._shortened(view, edits)
-        kept = apply_edits(view, edits, replacements, self._engine.codec)
-        fitted = await self._weighed([*head, *self._note(edits), *kept])
-        is_no_smaller = refused_tokens is not None and fitted.tokens >= refused_tokens
-        if is_no_smaller or self._engine.is_over(fitted.tokens, limit, self._model.key):
+        fitted = await self._edited(head, view, edits)
+        if not fits(fitted) and self._settings.overflow.on_unfit == "clear":
+            edits = plan_clear(situation)
+            fitted = await self._edited(head, view, edits)
+        if not fits(fitted):
             raise unfit_error(situation, edits, needed_tokens=fitted.tokens, limit_tokens=limit)
         return fitted
+
+    async def _edited(self, head: Sequence[Msg], view: View, edits: Sequence[Edit]) -> Sent:
+        replacements = await self._shortened(view, edits)
+        kept = apply_edits(view, edits, replacements, self._engine.codec)
+        return await self._weighed([*head, *self._note(edits), *kept])
 
     def _edits(self, situation: Situation, target: int) -> tuple[Edit, ...]:
         """Return what is shortened, and where that is not enough what is left out, oldest first."""
@@ -174,8 +185,8 @@ class RequestFitter:
         request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
         keep = max(0.0, target - situation.fixed_tokens - request - _NOTE_TOKENS)
         dropped = CompressStrategy(keep_tokens=keep, kind=EditKind.DROP).plan_edits(lighter(situation, edits))
-        gone = {edit.message for edit in dropped if edit.stop == len(situation.view.contents[edit.message])}
-        edits = (*(edit for edit in edits if edit.message not in gone), *dropped)
+        gone = leaving(dropped)
+        edits = (*(edit for edit in edits if Place(edit.message, edit.start) not in gone), *dropped)
         free = over - freed_tokens(situation, edits)
         return shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
 
