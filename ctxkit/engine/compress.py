@@ -62,6 +62,8 @@ class Compression:
     force: bool = False
     plan_id: str = field(default_factory=new_id)
     problems: list[str] = field(default_factory=list)
+    is_cancelled: bool = False
+    """Whether a cancellation came while the context was being swapped, too late to stop it."""
 
     async def run(self) -> Receipt:
         """Compress where it is due.
@@ -316,8 +318,8 @@ class Compression:
         try:
             return await asyncio.shield(commit)
         except asyncio.CancelledError:
-            await commit
-            raise
+            self.is_cancelled = True  # told when the receipt is written
+            return await commit
 
     def layer_budget(self, situation: Situation) -> float:
         """Return the tokens that the summary layer may have."""

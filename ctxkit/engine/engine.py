@@ -167,6 +167,8 @@ class Engine:
                 # What no edit can free is above the trigger: half of what is left may fill before the next summary.
                 room = settings.limit_tokens(self.gauge.window(self.port.model)) - receipt.tokens_after
                 self._rest_until = receipt.tokens_after + max(self._rest_step, room // 2)
+            if run.is_cancelled:
+                raise asyncio.CancelledError
             return receipt
 
     async def commit(self, swap: Swap, layer: Layer | None) -> bool:
