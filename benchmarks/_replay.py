@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from agentscope.event import ToolResultEndEvent
 from agentscope.message import Msg, TextBlock, ToolCallBlock, UserMsg
 from agentscope.permission import PermissionBehavior, PermissionDecision
-from agentscope.tool import ToolBase, ToolChunk
+from agentscope.tool import ToolBase, ToolChunk, Toolkit
 
 from benchmarks._recordings import text_tokens
-from ctxkit.testing import ScriptedModel
+from ctxkit.testing import RequestCounter, ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -46,10 +45,9 @@ class Replay:
         self._results: deque[str] = deque()
         names = {call["function"]["name"] for message in self._messages for call in message.get("tool_calls") or []}
         self.tools: list[ToolBase] = [_RecordedTool(name, self._results) for name in sorted(names)]
-        schemas = sum(text_tokens(json.dumps(_schema(tool.name))) for tool in self.tools)
         self.model = _ExactModel(
             (self._step(index) for index in self._spoken()),
-            context_size=recording.window + schemas,
+            context_size=recording.window,
             summaries=_stub_summary,
             enforce="cl100k",
             limit=_UNENFORCED_TOKENS,  # what is over the window is counted, and the run goes on
@@ -62,7 +60,14 @@ class Replay:
         return "\n".join(message["content"] for message in self._messages if message["role"] == "system")
 
     async def play(self, agent: Agent) -> None:
-        """Let the agent live through the run: each recorded user message is an input, and ends the reply before it."""
+        """Let the agent live through the run: each recorded user message is an input, and ends the reply before it.
+
+        The window of a recording is for its messages. What the host adds is added to it: the tools' schemas, and what
+        the workspace says of itself in the system prompt. What ctxkit adds, its two tools, is not.
+        """
+        schemas = await Toolkit(tools=self.tools).get_tool_schemas()
+        self.model.context_size += sum([await RequestCounter("cl100k").tool(schema) for schema in schemas])
+        self.model.context_size += text_tokens(await agent._get_system_prompt()) - text_tokens(self.system_prompt)
         index = 0
         while index < len(self._messages):
             said: list[Msg] = []
@@ -144,10 +149,9 @@ class _RecordedTool(ToolBase):
 
     def __init__(self, name: str, results: deque[str]) -> None:
         super().__init__()
-        schema = _schema(name)
-        self.name = name
-        self.description = schema["description"]
-        self.input_schema = schema["parameters"]
+        # The smallest schema there is: recordings do not have the tools' own.
+        self.name = self.description = name
+        self.input_schema = {"type": "object", "properties": {}}
         self._results = results
 
     async def check_permissions(self, tool_input: dict[str, Any], context: PermissionContext) -> PermissionDecision:
@@ -157,11 +161,6 @@ class _RecordedTool(ToolBase):
     async def call(self, **_: Any) -> ToolChunk:
         """Return the next recorded result."""
         return ToolChunk(content=[TextBlock(text=self._results.popleft())])
-
-
-def _schema(name: str) -> dict[str, Any]:
-    """Return the smallest schema: recordings do not have the tools' own."""
-    return {"name": name, "description": name, "parameters": {"type": "object", "properties": {}}}
 
 
 class _ExactModel(ScriptedModel):

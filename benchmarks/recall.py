@@ -272,7 +272,10 @@ def targets(stock: Total, ours: Total) -> list[Target]:
     return [
         Target(name="live", wanted=">= 60%", measured=f"{ours.live_ratio:.1%}", met=ours.live_ratio >= 0.6),
         Target(
-            name="live or one call", wanted=">= 85%", measured=f"{ours.one_call_ratio:.1%}", met=ours.one_call_ratio >= 0.85
+            name="live or one call",
+            wanted=">= 85%",
+            measured=f"{ours.one_call_ratio:.1%}",
+            met=ours.one_call_ratio >= 0.85,
         ),
         Target(name="input tokens beside stock", wanted="<= 1", measured=f"{ratio:.3f}", met=ratio <= 1),
         Target(

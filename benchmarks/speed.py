@@ -111,9 +111,7 @@ def make_context(shape: Shape, size: int, rnd: random.Random) -> list[Msg]:
         arguments = json.dumps({"a": f"/srv/app/src/module_{number}.py", "b": number})
         output = [TextBlock(text=sample(rnd.choice(KINDS), rnd, 2 * BLOCK_CHARS - len(arguments)))]
         blocks.append(ToolCallBlock(id=f"call_{number}", name="tool_0", input=arguments))
-        blocks.append(
-            ToolResultBlock(id=f"call_{number}", name="tool_0", output=output, state=ToolResultState.SUCCESS)
-        )
+        blocks.append(ToolResultBlock(id=f"call_{number}", name="tool_0", output=output, state=ToolResultState.SUCCESS))
     return [UserMsg(name="user", content="Go on."), AssistantMsg(name="friday", content=blocks)]
 
 
@@ -137,7 +135,9 @@ class Bench:
         workdir: Where what leaves is stored; nowhere if `None`.
     """
 
-    def __init__(self, side: Side, context: Sequence[Msg], *, reserve_ratio: float, workdir: Path | None = None) -> None:
+    def __init__(
+        self, side: Side, context: Sequence[Msg], *, reserve_ratio: float, workdir: Path | None = None
+    ) -> None:
         self._context = context
         self._model = InstantModel()
         self._middleware = ctxkit.CompressionMiddleware()
@@ -208,7 +208,9 @@ class Bench:
     def _reset(self) -> None:
         self._model.context_size = 10**9
         self.agent.state.summary = ""
-        self.agent.state.context = [message.model_copy(update={"content": [*message.content]}) for message in self._context]
+        self.agent.state.context = [
+            message.model_copy(update={"content": [*message.content]}) for message in self._context
+        ]
         self.agent.state.middle_context.clear()
 
 
@@ -302,7 +304,10 @@ def targets(rows: Sequence[Row]) -> list[Target]:
     faster = min(stock.compress_ms / ours.compress_ms for stock, ours in big)
     cold = min(stock.compress_ms / ours.cold_ms for stock, ours in big if ours.cold_ms)
     stall = max(ours.stall_ms for _, ours in both)
-    growth = max(_growth([ours for _, ours in both], shape, ratio) for shape, ratio in {(o.shape, o.reserve_ratio) for _, o in both})
+    growth = max(
+        _growth([ours for _, ours in both], shape, ratio)
+        for shape, ratio in {(o.shape, o.reserve_ratio) for _, o in both}
+    )
     return [
         Target(name="compression at 8,000, reserve 0.4", wanted=">= 20x", measured=f"{faster:.0f}x", met=faster >= 20),
         Target(name="the same with a cold memo", wanted=">= 3x", measured=f"{cold:.1f}x", met=cold >= 3),
