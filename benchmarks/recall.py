@@ -9,7 +9,6 @@ The recordings are not part of the project: their path comes from `--recordings`
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import tempfile
@@ -19,13 +18,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from agentscope.message import ToolCallBlock
-from agentscope.tool import ToolResponse
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks._agents import SIDES, Side, make_agent, quiet
 from benchmarks._bm25 import StoredFiles
+from benchmarks._recall_tool import search
 from benchmarks._recordings import Recording, body, identifiers, read_sample, words
 from benchmarks._replay import Replay, broken_pairs, request_texts, said_by_environment
 from benchmarks._report import Target, conclude, options_parser, skip
@@ -124,16 +122,6 @@ class Observer:
                 continue
             pieces = (text[at : at + _PIECE_CHARS] for at in range(0, len(text), _PIECE_CHARS))
             self._row.readable_chars += sum(len(piece) for piece in pieces if piece in there)
-
-
-async def search(agent: Agent, query: str) -> str:
-    """Return what ctxkit's own tool answers, called through the agent's toolkit, but for its line on what follows."""
-    call = ToolCallBlock(id="recall", name="search_context", input=json.dumps({"query": query}, ensure_ascii=False))
-    async for chunk in agent.toolkit.call_tool(call, agent.state):
-        if isinstance(chunk, ToolResponse):
-            text = "".join(block.text for block in chunk.content if block.type == "text")
-            return "\n".join(line for line in text.splitlines() if not line.startswith("(hits "))
-    return ""
 
 
 async def stored_text(agent: Agent | None) -> str:
