@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxkit.engine.layer import layer_text
+from ctxkit.engine.learning import LearningModel
 from ctxkit.plan import Draft
 from ctxkit.port import Request
 from ctxkit.summary import Material, Summarizer
@@ -53,13 +54,12 @@ class Drafts:
             return round(await engine.gauge.pieces_tokens(text, model_key=reading.model_key))
 
         summarizer = Summarizer(
-            engine.port.model,
+            LearningModel(engine, engine.port.model),
             engine.codec,
             schema=settings.summary_schema,
             prompt=settings.compression_prompt,
             config=settings.summary,
             count=count,
-            context_size=reading.context_size,
         )
         material = Material(
             messages=leaves,

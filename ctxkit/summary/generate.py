@@ -73,7 +73,6 @@ class Summarizer:
         count: Returns the tokens of a text.
         now: Returns the current time as text.
         nonce: Returns a new code that nobody can guess, for the fence round untrusted text.
-        context_size: Tokens of the model's window where it is known to be smaller than the model claims.
     """
 
     def __init__(
@@ -87,10 +86,8 @@ class Summarizer:
         count: Count,
         now: Callable[[], str] = texts.now_text,
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
-        context_size: int | None = None,
     ) -> None:
         self._model = model
-        self._context_size = model.context_size if context_size is None else context_size
         self._codec = codec
         self._schema = schema
         self._prompt = prompt
@@ -111,7 +108,7 @@ class Summarizer:
             The draft; its origin says how it was made, its failures what went wrong on the way.
         """
         tokens = material.tokens if material.tokens is not None else await self._tokens_of(material.messages)
-        most = min(tokens, self._context_size // _WINDOW_PARTS)
+        most = min(tokens, self._model.context_size // _WINDOW_PARTS)
         limit = min(self._config.max_tokens, max(most, _LEAST_SUMMARY_TOKENS))
         asker = Asker(
             self._model, self._codec, schema=self._schema, config=self._config, max_tokens=limit, count=self._count
@@ -168,7 +165,7 @@ class Summarizer:
 
     async def _fits_cold(self, run: "_Run", tokens: int) -> bool:
         overhead = await self._count(f"{self._instruction(run)}\n{run.material.previous}") + _MARGIN_TOKENS
-        return tokens + overhead + run.max_tokens <= self._context_size * _WINDOW_SHARE
+        return tokens + overhead + run.max_tokens <= self._model.context_size * _WINDOW_SHARE
 
     def _cold(self, run: "_Run") -> "list[Msg]":
         """Return the request for the host's structured output, as the host itself would build it."""
@@ -181,7 +178,7 @@ class Summarizer:
 
     async def _staged(self, run: "_Run") -> Mapping[str, Any] | None:
         """Return a summary merged from summaries of parts, or None where no part had one."""
-        window = int(self._context_size * _WINDOW_SHARE) - run.max_tokens
+        window = int(self._model.context_size * _WINDOW_SHARE) - run.max_tokens
         overhead = await self._count(self._instruction(run) + texts.CHUNK + texts.UNTRUSTED) + _MARGIN_TOKENS
         limit = max(_LEAST_CHUNK_TOKENS, window - overhead)
         chunks = await chunks_of(list(units_of(run.material.messages)), limit_tokens=limit, count=self._count)

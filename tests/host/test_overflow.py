@@ -94,6 +94,19 @@ async def test_the_next_step_compresses_to_the_window_that_was_learnt(provider):
 
 
 @pytest.mark.row("D8")
+async def test_a_summary_request_that_is_refused_teaches_the_window_too():
+    model = roomy(5000, script=[*fetches(60), "Done."])
+    config = ContextConfig(trigger_ratio=0.15)
+    agent = make_agent(model, config=config, offloader=memory_offloader())
+
+    await events_of(agent.reply_stream(user("Look them up.")))
+
+    assert len(applied(agent)) > 3
+    assert [receipt.limit_tokens for receipt in applied(agent)][-1] == int(0.15 * 5000)
+    assert sum(request.refused for request in model.requests) == 1
+
+
+@pytest.mark.row("D8")
 async def test_a_refusal_without_numbers_halves_the_request_until_it_is_taken():
     def window(messages):
         size = sum(len(text_of([message])) for message in messages)
