@@ -64,7 +64,9 @@ def text_tokens(text: str) -> int:
 
 def body(message: Message) -> str:
     """Return the text of a message, its calls included."""
-    calls = (f"\n{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls") or [])
+    calls = (
+        f"\n{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls") or []
+    )
     return (message.get("content") or "") + "".join(calls)
 
 

@@ -75,7 +75,9 @@ class Replay:
                 if self._messages[index]["role"] == "user":
                     said.append(UserMsg(name="user", content=self._messages[index]["content"] or " "))
                 index += 1
-            if index < len(self._messages):
+            if index == len(self._messages):
+                await agent.observe(said)
+            else:
                 stop = self._reply_end(index)
                 results = sum(len(m.get("tool_calls") or []) for m in self._messages[index:stop])
                 await _reply(agent, said, results=results, is_open=bool(self._calls_before(stop)))

@@ -60,7 +60,9 @@ ASKS = (
 )
 _FIRST = "Ada Bruno Chiara Dmitri Elena Farid Greta Hugo Ines Jonas Karin Luca".split()
 _LAST = "Albers Baroni Castell Duarte Engel Fabre Gruber Hansen Ivanov Jansen".split()
-_GOODS = "copper pipes,oak panels,ceramic tiles,steel cables,glass doors,wool carpets,brass valves,marble slabs".split(",")
+_GOODS = "copper pipes,oak panels,ceramic tiles,steel cables,glass doors,wool carpets,brass valves,marble slabs".split(
+    ","
+)
 
 
 class RefusedError(Exception):
@@ -109,11 +111,15 @@ def make_records(rnd: random.Random) -> list[Record]:
     for number, person in enumerate(people[:RESULTS]):
         goods = rnd.choice(_GOODS)
         name = f"ORD-{rnd.getrandbits(40):010x}"
-        line = f"Order {name} of customer {person}: {rnd.randint(2, 90)} crates of {goods}, {rnd.randint(80, 9000)} euros."
+        line = (
+            f"Order {name} of customer {person}: {rnd.randint(2, 90)} crates of {goods}, {rnd.randint(80, 9000)} euros."
+        )
         filler = sample("prose", rnd, RESULT_CHARS)
         middle = rnd.randrange(RESULT_CHARS // 4, RESULT_CHARS // 2)
         text = f"{filler[:middle]}\n{line}\n{filler[middle:]}"
-        records.append(Record(number=number, id=name, text=text, query=f"order of customer {person}, crates of {goods}"))
+        records.append(
+            Record(number=number, id=name, text=text, query=f"order of customer {person}, crates of {goods}")
+        )
     return records
 
 
@@ -184,7 +190,9 @@ class Run:
 
     async def _work(self, agent: Agent) -> str:
         """Say everything that the user says; return the error that ended it, if any."""
-        first = "Go through all 120 orders, one by one, and audit them.\n" + "\n".join(f"- {text}" for text in CONSTRAINTS)
+        first = "Go through all 120 orders, one by one, and audit them.\n" + "\n".join(
+            f"- {text}" for text in CONSTRAINTS
+        )
         try:
             for turn, text in enumerate([first, *ASKS, "Thank you, finish now."]):
                 if turn == TURNS:

@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._agents import SIDES, Side, make_agent, quiet
+from benchmarks._agents import Side, make_agent, quiet
 from benchmarks._bm25 import StoredFiles
 from benchmarks._recall_tool import search
 from benchmarks._recordings import Recording, body, identifiers, read_sample, words
@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from ctxkit import LocalWorkspace
 
 RESULT_LIMIT_TOKENS = 3000
+Setup = Literal["stock", "ctxkit", "ctxkit, earlier"]
+SETUPS: dict[Setup, tuple[Side, dict[str, Any]]] = {
+    "stock": ("stock", {}),
+    "ctxkit": ("ctxkit", {}),
+    "ctxkit, earlier": ("ctxkit", {"trigger_ratio": 0.65}),
+}
+"""Both sides as they are out of the box, and ctxkit set so that it takes no more input tokens than stock: what it keeps
+beside the summary costs tokens in each request, and an earlier compression saves them."""
 MACRO_EVENTS = 5
 """Runs with fewer events say little by themselves and are left out of the mean over runs."""
 _READ_TOKENS = 100_000
@@ -45,11 +53,11 @@ _PIECE_CHARS = 200
 
 @dataclass(kw_only=True)
 class Row:
-    """One run of one side."""
+    """One run of one setup."""
 
     source: str
     id: str
-    side: Side
+    setup: Setup
     window: int
     events: int = 0
     live: int = 0
@@ -105,7 +113,7 @@ class Observer:
         known = list(dict.fromkeys([*words(said), *(x.lower() for x in identifiers(said))]))
         left_out = {name.lower(), *words(name)}
         query = [word for word in known if word not in left_out]
-        if self._row.side == "stock":
+        if self._row.setup == "stock":
             return self._files.top(set(query))
         if self.agent is None:
             return ""
@@ -113,7 +121,7 @@ class Observer:
 
     async def readable(self, messages: Iterable[Msg]) -> None:
         """Count which characters of the recording are in the request or can be read from the store."""
-        stored = self._files.text() if self._row.side == "stock" else await stored_text(self.agent)
+        stored = self._files.text() if self._row.setup == "stock" else await stored_text(self.agent)
         there = "\n".join([*request_texts(messages), stored])
         for text in said_by_environment(self._recording.messages):
             self._row.chars += len(text)
@@ -145,10 +153,11 @@ async def stored_text(agent: Agent | None) -> str:
     return "".join(pages)
 
 
-async def run(recording: Recording, side: Side, **config: Any) -> Row:
-    """Play one recording through one side's agent."""
+async def run(recording: Recording, setup: Setup) -> Row:
+    """Play one recording through one agent."""
     started = time.monotonic()
-    row = Row(source=recording.source, id=recording.id, side=side, window=recording.window)
+    side, config = SETUPS[setup]
+    row = Row(source=recording.source, id=recording.id, setup=setup, window=recording.window)
     with tempfile.TemporaryDirectory(prefix="b5-") as folder:
         observer = Observer(recording, row, Path(folder))
         replay = Replay(recording, observer.watch)
@@ -180,9 +189,9 @@ async def run(recording: Recording, side: Side, **config: Any) -> Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """All runs of one side."""
+    """All runs of one setup."""
 
-    side: Side
+    setup: Setup
     runs: int
     events: int
     live_ratio: float
@@ -200,9 +209,9 @@ class Total:
     died: int
 
     @classmethod
-    def of(cls, side: Side, rows: Sequence[Row]) -> Total:
-        """Return the totals of one side's rows."""
-        mine = [row for row in rows if row.side == side]
+    def of(cls, setup: Setup, rows: Sequence[Row]) -> Total:
+        """Return the totals of one setup's rows."""
+        mine = [row for row in rows if row.setup == setup]
         telling = [row for row in mine if row.events >= MACRO_EVENTS]
 
         def all_of(name: str) -> int:
@@ -213,7 +222,7 @@ class Total:
 
         events = max(1, all_of("events"))
         return cls(
-            side=side,
+            setup=setup,
             runs=len(mine),
             events=all_of("events"),
             live_ratio=all_of("live") / events,
@@ -235,7 +244,7 @@ def show(totals: Sequence[Total], console: Console) -> None:
     table = Table(title="B5 identifiers that the recorded agent uses again")
     table.add_column("")
     for total in totals:
-        table.add_column(total.side, justify="right")
+        table.add_column(total.setup, justify="right")
     lines: dict[str, Callable[[Total], str]] = {
         "runs / events": lambda t: f"{t.runs} / {t.events}",
         "live, of all events": lambda t: f"{t.live_ratio:.1%}",
@@ -254,24 +263,20 @@ def show(totals: Sequence[Total], console: Console) -> None:
     console.print(table)
 
 
-def targets(stock: Total, ours: Total) -> list[Target]:
-    """Return what was promised, and what came of it."""
+def targets(stock: Total, defaults: Total, ours: Total) -> list[Target]:
+    """Return what was promised at no more input tokens than stock's, and what came of it."""
     ratio = ours.input_tokens / max(1, stock.input_tokens)
+    both = (defaults, ours)
+    readable, one_call = min(each.readable_ratio for each in both), ours.one_call_ratio
+    over, broken, died = (sum(getattr(each, name) for each in both) for name in ("over_window", "broken_pairs", "died"))
     return [
         Target(name="live", wanted=">= 60%", measured=f"{ours.live_ratio:.1%}", met=ours.live_ratio >= 0.6),
-        Target(
-            name="live or one call",
-            wanted=">= 85%",
-            measured=f"{ours.one_call_ratio:.1%}",
-            met=ours.one_call_ratio >= 0.85,
-        ),
+        Target(name="live or one call", wanted=">= 85%", measured=f"{one_call:.1%}", met=one_call >= 0.85),
         Target(name="input tokens beside stock", wanted="<= 1", measured=f"{ratio:.3f}", met=ratio <= 1),
-        Target(
-            name="readable again", wanted="100%", measured=f"{ours.readable_ratio:.3%}", met=ours.readable_ratio == 1
-        ),
-        Target(name="over the window", wanted="0", measured=f"{ours.over_window}", met=ours.over_window == 0),
-        Target(name="broken pairs", wanted="0", measured=f"{ours.broken_pairs}", met=ours.broken_pairs == 0),
-        Target(name="runs that died", wanted="0", measured=f"{ours.died}", met=ours.died == 0),
+        Target(name="readable again", wanted="100%", measured=f"{readable:.3%}", met=readable == 1),
+        Target(name="over the window", wanted="0", measured=f"{over}", met=over == 0),
+        Target(name="broken pairs", wanted="0", measured=f"{broken}", met=broken == 0),
+        Target(name="runs that died", wanted="0", measured=f"{died}", met=died == 0),
     ]
 
 
@@ -290,20 +295,20 @@ async def main(arguments: Sequence[str] | None = None) -> int:
     per_source = options.per_source or (1 if options.short else 3)
     rows: list[Row] = []
     for recording in read_sample(Path(options.recordings), per_source=per_source, only=options.sources):
-        for side in SIDES:
-            row = await run(recording, side)
+        for setup in SETUPS:
+            row = await run(recording, setup)
             rows.append(row)
             console.print(
-                f"{row.source} {row.id} {side}: {row.live}/{row.one_call}/{row.events}, {row.input_tokens} tokens, "
+                f"{row.source} {row.id} {setup}: {row.live}/{row.one_call}/{row.events}, {row.input_tokens} tokens, "
                 f"{row.summaries} summaries, {row.over_window} over, {row.seconds} s {row.died}",
                 highlight=False,
             )
-    stock, ours = (Total.of(side, rows) for side in SIDES)
-    show([stock, ours], console)
+    totals = [Total.of(setup, rows) for setup in SETUPS]
+    show(totals, console)
     return conclude(
         "B5",
-        targets(stock, ours),
-        [*(asdict(total) for total in (stock, ours)), *(asdict(row) for row in rows)],
+        targets(*totals),
+        [*(asdict(total) for total in totals), *(asdict(row) for row in rows)],
         options=options,
         console=console,
     )
