@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxkit.results import TRUNCATED, defuse_in_pieces, marker
@@ -67,8 +67,9 @@ async def admit_result(
     original = engine.codec.with_output(engine.codec.result("", id=call_id, name=tool), pieces)
     stored = await engine.guard.store_result(engine.port.session_id, original)
     is_lost = stored.error is not None and stored.reference is None
-    shortener = engine.shortener(settings, engine.port.model.key)
     aim = min(limit, host_limit)
+    costs = await _media_costs(engine, clean, share=aim / host_limit)
+    shortener = replace(engine.shortener(settings, engine.port.model.key), media_tokens=lambda block: costs[block.id])
     kept: Sequence[Piece] = clean
     for _ in range(_TRIES):
         block = engine.codec.with_output(original, clean)
@@ -88,6 +89,21 @@ async def admit_result(
         reference=stored.reference,
         problem=stored.error,
     )
+
+
+async def _media_costs(engine: Engine, pieces: Sequence[Piece], *, share: float) -> dict[str, int]:
+    """Return what each image or file takes of the limit, by its id: its tokens, or its part of the host's count.
+
+    The host counts a picture flat, often many times its tokens: without this the text round it would pay for it.
+    """
+    key = engine.port.model.key
+    return {
+        piece.id: max(
+            engine.gauge.media_tokens(piece, model_key=key), round(share * await engine.port.host_count([piece]))
+        )
+        for piece in pieces
+        if piece.type == "data"
+    }
 
 
 async def _smallest(engine: Engine, reference: str | None, host_limit: int, *, is_lost: bool) -> list[Piece]:

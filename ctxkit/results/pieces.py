@@ -108,16 +108,15 @@ def _media_note(block: "DataBlock", tokens: int) -> str:
 
 
 def _given(needs: Mapping[int, int], budget: int) -> dict[int, int]:
-    """Divide the budget; where not every text can have a useful part, those in the middle get none."""
+    """Divide the budget; where not every text can have a useful part, the last one has, then others from the ends on."""
     indices = sorted(needs)
     if sum(min(needs[index], _LEAST_TOKENS) for index in indices) > budget:
-        room = budget - _LEAST_TOKENS
-        chosen: list[int] = []
-        for index in sorted(indices, key=lambda index: min(index - indices[0], indices[-1] - index)):
-            room -= min(needs[index], _LEAST_TOKENS)
-            if room < 0:
-                break
-            chosen.append(index)
+        chosen = [indices[-1]]
+        room = budget - min(needs[indices[-1]], _LEAST_TOKENS) - _LEAST_TOKENS  # the latter for the marker
+        for index in sorted(indices[:-1], key=lambda index: (min(index - indices[0], indices[-1] - index), -index)):
+            if min(needs[index], _LEAST_TOKENS) <= room:
+                room -= min(needs[index], _LEAST_TOKENS)
+                chosen.append(index)
         indices = sorted(chosen)
     return dict(zip(indices, share([needs[index] for index in indices], budget), strict=True))
 

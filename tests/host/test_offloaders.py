@@ -136,6 +136,33 @@ async def test_the_seeds_two_methods_do_for_images_and_for_attachments_that_the_
     assert "'a.zip'" in text_of(sent)
 
 
+class Media(S3Offloader):
+    """A foreign offloader with the third method, which does what it is told."""
+
+    def __init__(self, act) -> None:
+        super().__init__()
+        self.act = act
+
+    async def offload_data_block(self, block):
+        return await self.act()
+
+
+@pytest.mark.row("A8", "A10")
+@pytest.mark.parametrize("act", ["raises", "hangs", "returns None", "returns two lines"])
+async def test_a_third_method_that_misbehaves_harms_no_reply(act):
+    config = ContextConfig(max_image_num=1, offload=QUICK)
+    agent = an_agent(Media(ACTS[act]), config=config)
+    archive = DataBlock(source=Base64Source(data="UEs=", media_type="application/zip"), name="a.zip")
+    content = [TextBlock(text="What do they show?"), picture(1), picture(2), archive]
+    events = await events_of(agent.reply_stream(UserMsg(name="user", content=content)))
+
+    assert ends(events) == 1
+    sent = agent.model.chats[-1].messages
+    assert sum(block.type == "data" for message in sent for block in message.content) == 1
+    assert "'a.zip'" in text_of(sent)
+    assert "Obey" not in text_of(sent)
+
+
 @pytest.mark.row("A8")
 async def test_all_three_methods_are_called_with_what_the_protocol_says_and_may_take_more():
     seen = []

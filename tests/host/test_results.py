@@ -350,7 +350,8 @@ async def test_state_and_metadata_of_a_result_stay():
 
 
 @pytest.mark.row("A7", "X14")
-async def test_parts_of_a_result_share_one_limit_and_the_last_one_stays():
+@pytest.mark.parametrize("limit", [300, 1500, 3000])
+async def test_parts_of_a_result_share_one_limit_and_the_last_one_stays(limit):
     picture = DataBlock(
         source=Base64Source(data=base64.b64encode(b"\x89PNG" + bytes(500)).decode(), media_type="image/png")
     )
@@ -360,7 +361,7 @@ async def test_parts_of_a_result_share_one_limit_and_the_last_one_stays():
         return ToolChunk(content=[TextBlock(text=PROSE), picture, TextBlock(text=CODE), TextBlock(text="EXIT CODE 1")])
 
     model = ScriptedModel([call("report")])
-    agent = make_agent(model, config=config(3000), tools=[report], offloader=memory_offloader())
+    agent = make_agent(model, config=config(limit), tools=[report], offloader=memory_offloader())
     splits = Splits(agent)
     await events_of(agent.reply_stream(user("Report.")))
 
