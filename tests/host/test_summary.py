@@ -281,7 +281,7 @@ async def test_a_warm_request_begins_with_the_last_request_sent():
 
 FAILURES = {
     "server error": RuntimeError("server error"),
-    "refused for its size": overflow_error("openai", limit_tokens=100, needed_tokens=200),
+    "refused for its size": overflow_error("openai", limit_tokens=20_000, needed_tokens=21_000),
     "prose": "no idea",
     "empty": dict.fromkeys(GOOD, " "),
     "interrupted": ChatResponse(content=[], is_last=True, finished_reason=FinishedReason.INTERRUPTED),
