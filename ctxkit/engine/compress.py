@@ -16,6 +16,7 @@ from ctxkit.invariants import broken_rules
 from ctxkit.plan import Draft, Edit, EditKind, Reason, Receipt, new_id
 from ctxkit.port import Swap
 from ctxkit.strategies.ladder import freed_tokens, leaving, plan_ladder, shorten_more
+from ctxkit.tokens import serve_loop
 from ctxkit.view import View
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ _LEAST_LAYER_SHARE = 0.4
 """Share of its budget that the summary layer has at least, where the reserve would leave less."""
 _LEAST_LAYER_TOKENS = 160
 """Room for the line that says what left and where it is, and a little more."""
+_MOST_LAYER_TOKENS = 16_000
+"""The summary layer never has more, however large the window: about what its state, saved with the agent, can hold."""
+
 HYSTERESIS_RATIO = 0.9
 """A compression aims at this share of its trigger at most, so that the next step does not trigger again."""
 
@@ -253,10 +257,12 @@ class Compression:
         engine, view = self.engine, situation.view
         context = apply_edits(view, shortened.edits, shortened.replacements, engine.codec)
         after = View(context, agent_name=view.agent_name, reply_id=view.reply_id)
+        await serve_loop()
         tokens_after = await self._tokens_after(reading, view, context, layer)
         limit = self.settings.limit_tokens(reading.context_size)
         if self.engine.is_over(tokens_after, limit, reading.model_key):
             raise unfit_error(situation, shortened.edits, needed_tokens=tokens_after, limit_tokens=limit)
+        await serve_loop()
         broken = broken_rules(
             view,
             after,
@@ -323,7 +329,8 @@ class Compression:
 
     def layer_budget(self, situation: Situation) -> float:
         """Return the tokens that the summary layer may have."""
-        return self.settings.summary.share_ratio * max(0, situation.context_size - situation.fixed_tokens)
+        share = self.settings.summary.share_ratio * max(0, situation.context_size - situation.fixed_tokens)
+        return min(share, _MOST_LAYER_TOKENS)
 
     def _unneeded(self, reading: Reading, situation: Situation, trigger: int) -> Receipt:
         limit = self.settings.limit_tokens(reading.context_size)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -188,7 +189,10 @@ class _Fold:
     def __init__(self, base: Ledger) -> None:
         self._step = base.step
         self._mentions: dict[str, Mention] = dict(base.identifiers)
-        self._fresh: dict[str, list[int]] = {}
+        # Numbers by name and no object a name: tens of thousands of those would have the garbage collector run.
+        self._blocks: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
+        self._newest: dict[str, int] = {}
         self._lines: dict[str, str] = {}
         self._files = dict(base.files)
         self._commands = list(base.commands)
@@ -198,16 +202,10 @@ class _Fold:
 
     def take(self, facts: Facts) -> None:
         self._step = step = self._step + 1
-        used = int(facts.speaker == "assistant")
-        fresh = self._fresh
-        for name in facts.identifiers:
-            entry = fresh.get(name)
-            if entry is None:
-                fresh[name] = [1, used, step]
-            else:
-                entry[0] += 1
-                entry[1] += used
-                entry[2] = step
+        self._blocks.update(facts.identifiers)
+        self._newest.update(dict.fromkeys(facts.identifiers, step))
+        if facts.speaker == "assistant":
+            self._used.update(facts.identifiers)
         self._lines.update(facts.lines)
         if facts.constraints:
             self._renew(self._constraints, facts.constraints)
@@ -252,10 +250,9 @@ class _Fold:
     def take_ledger(self, later: Ledger) -> None:
         base = self._step
         for name, mention in later.identifiers.items():
-            entry = self._fresh.setdefault(name, [0, 0, 0])
-            entry[0] += mention.blocks
-            entry[1] += mention.used
-            entry[2] = base + mention.newest
+            self._blocks[name] += mention.blocks
+            self._used[name] += mention.used
+            self._newest[name] = base + mention.newest
             if mention.line:
                 self._lines[name] = mention.line
         self._step = base + later.step
@@ -284,7 +281,7 @@ class _Fold:
 
     def finish(self) -> Generator[None, None, Ledger]:
         """Make the ledger, and stop after each piece of work so that an async caller can let others run."""
-        names = list({**self._mentions, **self._fresh})
+        names = list({**self._mentions, **self._newest})
         if len(names) > _MAX_IDENTIFIERS:
             scores = []
             for number, name in enumerate(names, start=1):
@@ -309,11 +306,9 @@ class _Fold:
 
     def _counted(self, name: str) -> tuple[int, int, int]:
         """Return the blocks that name an identifier, those of the assistant among them, and the newest one's step."""
-        old, fresh = self._mentions.get(name), self._fresh.get(name)
-        if fresh is None:
-            return (0, 0, 0) if old is None else (old.blocks, old.used, old.newest)
-        blocks, used, newest = fresh
-        return (blocks, used, newest) if old is None else (blocks + old.blocks, used + old.used, newest)
+        blocks, used, newest = self._blocks.get(name, 0), self._used.get(name, 0), self._newest.get(name, 0)
+        old = self._mentions.get(name)
+        return (blocks, used, newest) if old is None else (blocks + old.blocks, used + old.used, newest or old.newest)
 
     def _line_of(self, name: str) -> str:
         """Return the newest line in which an identifier stood."""
