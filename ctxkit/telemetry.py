@@ -19,7 +19,7 @@ FAILED: Final = "ctxkit.compression.failed"
 """A compression was given up, the context is as it was: the receipt's fields, `problems` says why."""
 
 SHORTENED: Final = "ctxkit.content.shortened"
-"""Something oversized was shortened on its way in: `tool` or `role`, `tokens_before`, `tokens_after`, `reference`."""
+"""Something oversized was shortened on its way in: `tool` or `role`, `tokens_before`, `tokens_after`, `reference`. Told at the next reasoning step, for a tool's stream takes no events."""
 
 STORE_FAILED: Final = "ctxkit.store.failed"
 """Something could not be stored: `what`, `problem`."""
