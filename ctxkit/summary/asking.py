@@ -24,6 +24,9 @@ _PASSING_STATUS: Final = frozenset({408, 409, 425, 429})
 
 _SERVER_STATUS: Final = 500
 
+_SANE_CHARS: Final = 6
+"""Characters for each token that an answer may have; one that has more is hardly shown again."""
+
 
 class OutOfTimeError(Exception):
     """The deadline of a summary has come; it stays in this room."""
@@ -87,7 +90,9 @@ class Asker:
         if not isinstance(fields, str):
             return fields
         self.failures.append(fields)
-        said = [self._codec.assistant_message([self._codec.text(answer.text)], name="assistant")]
+        # A rambling answer would make the request for a better one too large.
+        text = answer.text if len(answer.text) <= _SANE_CHARS * self._max_tokens else clipped(answer.text)
+        said = [self._codec.assistant_message([self._codec.text(text)], name="assistant")]
         wanted = self._codec.user_message(repair_text(fields, self._schema))
         again = [*messages, *(said if answer.text.strip() else []), wanted]
         answer = await self._plain(again, tools, tool_choice=None if forbid else tool_choice, forbid_tools=forbid)
