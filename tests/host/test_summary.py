@@ -506,3 +506,13 @@ async def test_what_a_summary_cost_is_booked_like_the_hosts_own():
 
     usage = agent.state.context[-1].usage
     assert usage.input_tokens == model.summary_requests[0].input_tokens
+
+
+@pytest.mark.row("A4")
+async def test_a_rambling_answer_does_not_make_the_next_request_too_large():
+    agent, model = an_agent({**GOOD, "current_state": words(30_000)})
+
+    await agent.compress_context()
+
+    assert applied(agent)[0].summary == "extractive"
+    assert not any(request.refused for request in model.requests)
