@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from agentscope.agent import Agent
-    from agentscope.permission import PermissionContext
 
     from benchmarks._recordings import Message, Recording
 
@@ -156,7 +155,7 @@ class _RecordedTool(ToolBase):
         self.input_schema = {"type": "object", "properties": {}}
         self._results = results
 
-    async def check_permissions(self, tool_input: dict[str, Any], context: PermissionContext) -> PermissionDecision:
+    async def check_permissions(self, *_: Any, **__: Any) -> PermissionDecision:
         """Allow."""
         return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="It is a recording.")
 
@@ -192,7 +191,9 @@ def _stub_summary(messages: Sequence[Msg]) -> dict[str, str]:
             elif block.type == "tool_call":
                 calls.append(f"{block.name}({block.input[:120]})")
             elif block.type == "tool_result":
-                errors += [line.strip()[:160] for line in _output(block).splitlines() if _ERROR.search(line)][-5:]
+                errors += [
+                    line.strip()[:160] for line in _pieces_text(block.output).splitlines() if _ERROR.search(line)
+                ][-5:]
     fields = {
         "task_overview": " / ".join([*(text[:400] for text in asked[:1]), *(text[:300] for text in asked[-1:])]),
         "current_state": "; ".join(calls[-6:]),
@@ -213,9 +214,9 @@ def _within(fields: dict[str, str], limit_tokens: int) -> dict[str, str]:
     return fields
 
 
-def _output(block: Any) -> str:
-    output = block.output
-    return output if isinstance(output, str) else "\n".join(piece.text for piece in output if piece.type == "text")
+def _pieces_text(pieces: str | list[Any]) -> str:
+    """Return the text of a result or a hint."""
+    return pieces if isinstance(pieces, str) else "\n".join(piece.text for piece in pieces if piece.type == "text")
 
 
 def request_texts(messages: Sequence[Msg]) -> Iterator[str]:
@@ -227,9 +228,9 @@ def request_texts(messages: Sequence[Msg]) -> Iterator[str]:
             elif block.type == "tool_call":
                 yield f"{block.name} {block.input}"
             elif block.type == "tool_result":
-                yield _output(block)
+                yield _pieces_text(block.output)
             elif block.type == "hint":
-                yield block.hint if isinstance(block.hint, str) else "\n".join(piece.text for piece in block.hint)
+                yield _pieces_text(block.hint)
 
 
 def broken_pairs(messages: Sequence[Msg]) -> int:

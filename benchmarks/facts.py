@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from agentscope.agent import Agent
 
+    from ctxkit.testing.scripted import Step
+
 Case = Literal["normal", "input larger than the window", "summary call fails"]
 CASES: tuple[Case, ...] = ("normal", "input larger than the window", "summary call fails")
 
@@ -142,7 +144,7 @@ class Run:
             enforce="cl100k",
         )
 
-    def _script(self) -> Iterator[object]:
+    def _script(self) -> Iterator[Step]:
         each = RESULTS // TURNS
         for turn in range(TURNS):
             yield from ([call("get_order", number=number)] for number in range(turn * each, (turn + 1) * each))

@@ -1,5 +1,7 @@
-"""B5: future-reference recall. Recorded runs are played through real replies; whenever the recorded assistant uses an
-identifier that it was shown long before, is it live in the request, one recall call away, or lost?
+"""B5: future-reference recall on recorded runs, played through real replies.
+
+Whenever the recorded assistant uses an identifier that it was shown long before: is it live in the request, one recall
+call away, or lost?
 
     python -m benchmarks.recall [--recordings FILE] [--short] [--json FILE]
 
@@ -8,12 +10,13 @@ The recordings are not part of the project: their path comes from `--recordings`
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -119,7 +122,7 @@ class Observer:
             return ""
         return await search(self.agent, " ".join(query))
 
-    async def readable(self, messages: Iterable[Msg]) -> None:
+    async def readable(self, messages: Sequence[Msg]) -> None:
         """Count which characters of the recording are in the request or can be read from the store."""
         stored = self._files.text() if self._row.setup == "stock" else await stored_text(self.agent)
         there = "\n".join([*request_texts(messages), stored])
@@ -218,7 +221,7 @@ class Total:
             return sum(getattr(row, name) for row in mine)
 
         def mean(name: str) -> float:
-            return sum(getattr(row, name) / row.events for row in telling) / max(1, len(telling))
+            return float(sum(getattr(row, name) / row.events for row in telling)) / max(1, len(telling))
 
         events = max(1, all_of("events"))
         return cls(
@@ -280,6 +283,14 @@ def targets(stock: Total, defaults: Total, ours: Total) -> list[Target]:
     ]
 
 
+def sample_of(options: argparse.Namespace) -> Iterator[Recording] | None:
+    """Return the recordings to play, or None where there are none on this machine."""
+    if options.recordings is None or not Path(options.recordings).is_file():
+        return None
+    per_source = options.per_source or (1 if options.short else 3)
+    return read_sample(Path(options.recordings), per_source=per_source, only=options.sources)
+
+
 async def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 0 where the targets are met or there are no recordings, else 1."""
     parser = options_parser("B5: future-reference recall on recorded runs.")
@@ -288,13 +299,13 @@ async def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--per-source", type=int, help="most runs of a source; 3, and 1 in the short form")
     options = parser.parse_args(arguments)
     console = Console()
-    if options.recordings is None or not Path(options.recordings).is_file():
+    recordings = sample_of(options)
+    if recordings is None:
         console.print(f"SKIPPED: no recordings at {options.recordings}; give --recordings FILE or set RECORDINGS")
         return skip("B5", options=options, reason="no recordings")
     quiet()
-    per_source = options.per_source or (1 if options.short else 3)
     rows: list[Row] = []
-    for recording in read_sample(Path(options.recordings), per_source=per_source, only=options.sources):
+    for recording in recordings:
         for setup in SETUPS:
             row = await run(recording, setup)
             rows.append(row)

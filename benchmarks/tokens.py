@@ -1,6 +1,6 @@
 """B4: how far token estimates are off, ctxkit's beside AgentScope's own, over an agent's whole run with edits.
 
-    python -m benchmarks.tokens [--json FILE] [--seeds N] [--steps N]
+    python -m benchmarks.tokens [--short] [--json FILE] [--seeds N] [--steps N]
 
 The truth is what AgentScope's OpenAI formatter would send, counted by cl100k (the prior's own vocabulary) or by o200k
 (package bpe-openai; not the prior where only cl100k is on the machine). After each step the provider "reports" it.
@@ -8,14 +8,12 @@ The truth is what AgentScope's OpenAI formatter would send, counted by cl100k (t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from agentscope.formatter import OpenAIChatFormatter
@@ -33,6 +31,7 @@ from agentscope.model import ChatModelBase
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks._report import Target, conclude, options_parser
 from benchmarks.token_samples import MAKERS, sample
 from ctxkit.testing.tokenizers import PRIMING_TOKENS, RequestCounter, TokenizerName, tokenizer
 from ctxkit.tokens import Meter, load_counter
@@ -209,25 +208,24 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 async def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 0 where the target is met, else 1."""
-    parser = argparse.ArgumentParser(description="B4: how far token estimates are off.")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each mix")
+    parser = options_parser("B4: how far token estimates are off.")
     parser.add_argument("--steps", type=int, default=100, help="steps of a run")
     options = parser.parse_args(arguments)
     which: tuple[TokenizerName, ...] = ("cl100k", "o200k")
-    rows = [await run(mix, name, seeds=options.seeds, steps=options.steps) for name in which for mix in MIXES]
+    seeds = 1 if options.short else options.seeds
+    rows = [await run(mix, name, seeds=seeds, steps=options.steps) for name in which for mix in MIXES]
     console = Console()
     show(rows, console)
     own = [row for row in rows if row.prior.startswith(row.tokenizer)]
     worst = max((row.after_first_report.p95_ratio for row in own), default=None)
     met = worst is not None and worst <= TARGET_P95_RATIO
-    console.print(
-        f"target: p95 <= {TARGET_P95_RATIO:.0%} with the prior's own tokenizer: {'met' if met else 'NOT met'}"
+    target = Target(
+        name="95th percentile with the prior's own tokenizer",
+        wanted=f"<= {TARGET_P95_RATIO:.0%}",
+        measured="no vocabulary of the prior" if worst is None else f"{worst:.2%}",
+        met=met,
     )
-    if options.json:
-        figures = {"benchmark": "B4", "met": met, "worst_p95_ratio": worst, "rows": [asdict(row) for row in rows]}
-        await asyncio.to_thread(options.json.write_text, json.dumps(figures, indent=2) + "\n", "utf-8")
-    return 0 if met else 1
+    return conclude("B4", [target], [asdict(row) for row in rows], options=options, console=console)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,8 @@ class Gauge:
 
     async def block_tokens(self, block: Block, *, model_key: str) -> float:
         """Return the calibrated tokens of one block."""
-        return self.meter.calibrated(await self.meter.weigh_block(block, model_key=model_key), model_key=model_key)
+        weight = await self.meter.scale.weigh_block(block, model_key=model_key)
+        return self.meter.calibrated(weight, model_key=model_key)
 
     async def prior_ratio(self, block: Block, *, model_key: str) -> float:
         """Return the tokens that the prior counts in a block, for each token of the model's own tokenizer."""
@@ -88,7 +89,8 @@ class Gauge:
         """Return the calibrated tokens of each block of a view; a message's framing counts with its first block."""
         rows = []
         for message, content in zip(view.messages, view.contents, strict=True):
-            row = [await self.block_tokens(block, model_key=model_key) for block in content]
+            weights = [await self.meter.weigh_block(block, model_key=model_key) for block in content]
+            row = [self.meter.calibrated(weight, model_key=model_key) for weight in weights]
             if row:
                 row[0] += self.meter.calibrated(await self.meter.weigh_frame(message), model_key=model_key)
             rows.append(row)
