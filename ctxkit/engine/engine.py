@@ -206,6 +206,7 @@ class Engine:
 
     def learn(self, weight: Weight, input_tokens: int, *, model_key: str) -> None:
         """Anchor the estimates on a usage that the provider reported."""
+        self.gauge.meter.learn_taken(model_key, input_tokens)
         self.gauge.meter.learn(weight, input_tokens, model_key=model_key)
         self.save_meter()
 

@@ -62,6 +62,8 @@ class Meter:
         self._blocks = self._track_blocks()
         self._models: dict[str, _Model] = {}
         self._limits: dict[str, int] = {}
+        self._taken: dict[str, int] = {}
+        """Input tokens of the last request that each model's provider took; what it says now must agree with that."""
 
     async def weigh_request(
         self, messages: Sequence[Msg], tools: Sequence[Mapping[str, Any]] = (), *, model_key: str
@@ -160,11 +162,24 @@ class Meter:
 
         Args:
             model_key: The model that refused.
-            tokens: Its window; not a positive number, it is ignored.
+            tokens: Its window; ignored where it is no positive number, or smaller than the last request that was taken.
         """
-        if _is_count(tokens):
+        if _is_count(tokens) and tokens >= self._taken.get(model_key, 0):
             self._limits[model_key] = min(tokens, self._limits.pop(model_key, tokens))
             _keep_newest(self._limits, _LIMITS)
+
+    def learn_taken(self, model_key: str, tokens: int) -> None:
+        """Remember that a provider took a request; a smaller window that was learnt before is no longer believed.
+
+        Args:
+            model_key: The model that answered.
+            tokens: The reported input tokens of the request; not a positive number, it is ignored.
+        """
+        if _is_count(tokens):
+            self._taken[model_key] = tokens
+            _keep_newest(self._taken, _LIMITS)
+            if tokens > self._limits.get(model_key, tokens):
+                del self._limits[model_key]
 
     def limit(self, model_key: str, context_size: int) -> int:
         """Return the window to keep to: the smaller of the one configured and the one learnt, in tokens."""

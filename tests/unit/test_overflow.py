@@ -368,10 +368,10 @@ def test_a_wording_is_found_whatever_follows_it(tail, said):
 def test_time_is_bounded_whatever_the_text(unit):
     error = ValueError(unit * (1_000_000 // len(unit)))
 
-    before = time.perf_counter()
+    before = time.thread_time()
     recognise(error)
 
-    assert time.perf_counter() - before < 0.5
+    assert time.thread_time() - before < 0.5
 
 
 def test_only_the_beginning_of_a_message_is_looked_at():

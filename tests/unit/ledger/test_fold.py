@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -129,15 +128,6 @@ def test_the_json_stays_within_its_bound(texts, limit):
     )
     size = len(json.dumps(ledger.to_json(limit), ensure_ascii=False).encode("utf-8", "replace"))
     assert size <= limit + 400
-
-
-def test_thousands_of_blocks_fold_fast():
-    facts = [
-        facts_of(result(str(n), f"a_{n % 500} b_{n % 90} c_{n} 4{n % 1000:04d} d/{n % 70}.py")) for n in range(8000)
-    ]
-    started = time.perf_counter()
-    Ledger().add(*facts)
-    assert time.perf_counter() - started < 0.6  # 0.1 s on a machine that has nothing else to do
 
 
 @pytest.mark.asyncio

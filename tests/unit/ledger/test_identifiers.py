@@ -72,6 +72,6 @@ def test_each_identifier_stands_literally_in_the_text(text):
 @pytest.mark.parametrize("part", ["a/", "a.", "a_", "a-1", "<", "https://", "1:", "é/é", "aA"])
 def test_no_text_makes_the_scan_slow(part):
     text = part * (32_768 // len(part))
-    started = time.perf_counter()
+    started = time.thread_time()
     identifiers_of(text, 100)
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5

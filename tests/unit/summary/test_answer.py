@@ -53,9 +53,9 @@ def test_no_text_makes_parsing_fail(text):
 
 @pytest.mark.parametrize("part", ["```json\n", "{", '{"a":', "[", "-", "\\"])
 def test_no_text_makes_parsing_slow(part):
-    started = time.perf_counter()
+    started = time.thread_time()
     parse_answer(part * (20_000 // len(part)), SCHEMA)
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @pytest.mark.asyncio

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ctxkit.tokens import BlockScale, ContentClass, Counter, Meter, Weight, default_counter
+from ctxkit.tokens import BlockScale, ByteCounter, ContentClass, Counter, Meter, Weight, default_counter
 from tests.unit.tokens.samples import (
     KINDS,
     WordCounter,
@@ -353,3 +353,21 @@ async def test_a_foreign_tokenizer_is_learnt_to_within_a_few_percent(o200k: Coun
     found = await errors(Provider(o200k), seed=seed)
 
     assert found[int(len(found) * 0.95)] <= 0.03
+
+
+def test_a_window_smaller_than_what_was_just_taken_is_not_believed():
+    meter = Meter(ByteCounter())
+    meter.learn_taken("m", 5_000)
+    meter.learn_limit("m", 100)
+    assert meter.limit("m", 32_000) == 32_000
+    meter.learn_limit("m", 8_000)
+    assert meter.limit("m", 32_000) == 8_000
+
+
+def test_a_window_grows_again_when_a_larger_request_is_taken():
+    meter = Meter(ByteCounter())
+    meter.learn_limit("m", 8_000)
+    meter.learn_taken("m", 7_999)
+    assert meter.limit("m", 32_000) == 8_000
+    meter.learn_taken("m", 9_000)
+    assert meter.limit("m", 32_000) == 32_000
