@@ -45,7 +45,7 @@ def run_shared(session: nox.Session, program: str, *args: str, env: dict[str, st
 @nox.session(reuse_venv=True, default=False)
 def env(session: nox.Session) -> None:
     """Build the wheel and install it with the newest AgentScope; other sessions ask for this one."""
-    session.install(*group("tests", "types", "bench"), ".")
+    session.install(*group("tests", "types", "bench", "service"), ".")
 
 
 @nox.session(reuse_venv=True)
