@@ -214,7 +214,7 @@ def _rebased(live: Sequence[Msg], swap: Swap) -> list[Msg]:
     if swap.seen:
         last = swap.seen[-1]
         grown: list[Block] = live[len(swap.seen) - 1].content[len(swap.seen_contents[-1]) :]
-        if grown:
+        if grown and not (context and context[-1] is last):  # the live message itself has what came already
             ends = bool(context) and context[-1].id == last.id
             there = context.pop().content if ends else []
             context.append(last.model_copy(update={"content": [*there, *grown]}))

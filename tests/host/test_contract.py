@@ -19,6 +19,7 @@ from ctxkit.testing import ScriptedModel, call, plain_summary
 from tests.host.agents import (
     applied,
     events_of,
+    exchange,
     fetch,
     fetches,
     history,
@@ -237,6 +238,23 @@ async def test_a_hint_that_arrives_during_a_compression_is_kept():
     assert applied(agent)
     assert "The background job has finished." in text_of(model.chats[0].messages)
     assert [message.id for message in agent.state.context].count(agent.state.reply_id) == 1
+
+
+async def test_what_the_running_message_gets_during_a_compression_is_in_it_once():
+    gate, model = gated()
+    agent = an_agent(model=model, turns=25)
+    agent.state.reply_id = "running"
+    agent.state.append_context("scribe", exchange(100, size=20))
+
+    running = asyncio.create_task(agent.compress_context(context_config=LOW))
+    await gate.asked.wait()
+    agent.state.append_context("scribe", exchange(101, size=20))
+    gate.open.set()
+    await running
+
+    assert applied(agent)
+    assert [block.type for block in agent.state.context[-1].content] == ["tool_call", "tool_result"] * 2
+    assert len({block.id for block in agent.state.context[-1].content}) == 2
 
 
 async def test_a_context_that_is_replaced_during_a_compression_wins():
