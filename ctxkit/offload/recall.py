@@ -11,6 +11,7 @@ from ctxkit.offload.index import Doc, Hit, NewDoc, SessionIndex
 from ctxkit.offload.names import RESULT_PREFIX, fsname, result_name
 from ctxkit.offload.render import Rendered, plain, render_record
 from ctxkit.offload.store import BLOB, Entry, Store, read_records
+from ctxkit.offload.terms import terms
 
 Mode = Literal["auto", "words", "literal"]
 """How to search: by words and literally, by words only, or literally only (case of ASCII letters apart)."""
@@ -253,14 +254,20 @@ def _hit_text(index: SessionIndex, hit: Hit, query: str, number: int) -> str:
 
 
 def _match_at(body: str, query: str) -> int:
-    """Return where in a chunk the query, or else the longest of its words that is there, stands."""
-    for needle in [query, *sorted(re.findall(r"\S+", query), key=len, reverse=True)]:
-        bare = needle.strip("\"'`,;:.!?()[]{}<>")
-        for candidate in (needle, bare, *re.findall(r"\w+", bare)):
-            found = re.search(re.escape(candidate), body, re.IGNORECASE) if candidate else None
-            if found:
-                return found.start()
-    return 0
+    """Return where in a chunk an excerpt shows most: the query itself, else most of its words, long ones counting more."""
+    whole = re.search(re.escape(query), body, re.IGNORECASE) if query else None
+    if whole:
+        return whole.start()
+    words = {*re.findall(r"\S+", query), *re.findall(r"\w+", query), *terms(query)}
+    pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True) if len(word) > 1)
+    found = list(re.finditer(pattern, body, re.IGNORECASE)) if pattern else []
+    shown = _EXCERPT_CHARS * 2 // 3
+    best, most = 0, 0
+    for first in found:
+        inside = {m[0].lower() for m in found if first.start() <= m.start() and m.end() <= first.start() + shown}
+        if (score := sum(map(len, inside))) > most:
+            best, most = first.start(), score
+    return best
 
 
 def _search_end(query: str, skip: int, shown: int, hits: int, *, more: bool) -> str:
