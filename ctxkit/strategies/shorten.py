@@ -31,8 +31,13 @@ class AdmissionStrategy:
         """Return one edit for each block over its limit."""
         edits = []
         request_level = _request_level(situation)
+        settings, window = situation.settings, situation.context_size
+        limits = (settings.paste_limit(window), settings.result_limit("", window), request_level)
+        least = min(*limits, *settings.results.per_tool_limits.values())
         for index, content in enumerate(situation.view.contents):
             for number, block in enumerate(content):
+                if situation.tokens[index][number] <= least:
+                    continue  # most of them
                 place = Place(index, number)
                 is_request = _is_request(situation, place)
                 limit = request_level if is_request else self._limit(situation, block)
