@@ -41,7 +41,7 @@ class CompressStrategy:
             )
             for index, stop in _before(view, cut)
         )
-        return edits if any(edit.stop for edit in edits) else ()
+        return edits if any(sum(tokens[edit.message][: edit.stop]) > 0 for edit in edits) else ()
 
 
 def _before(view: View, cut: Place) -> Iterator[tuple[int, int]]:
