@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ctxkit.errors import StoreWriteError
 from ctxkit.plan import EditKind
 from ctxkit.results import Limits, defuse, shorten_arguments, shorten_pieces, shorten_text
 from ctxkit.strategies.images import is_image
@@ -70,10 +71,14 @@ class ShortenEdits:
             place = Place(edit.message, edit.start)
             block = view.contents[edit.message][edit.start]
             if edit.kind is EditKind.IMAGE:
-                replacements[place] = await self._without_images(
-                    block, edit.images, role=view.messages[edit.message].role
-                )
-                done.append(edit)
+                try:
+                    replacements[place] = await self._without_images(
+                        block, edit.images, role=view.messages[edit.message].role
+                    )
+                    done.append(edit)
+                except StoreWriteError as exc:
+                    problems.append(str(exc))
+                    is_complete = False
                 continue
             reference, problem = await self._stored(block)
             if problem is not None:
@@ -161,7 +166,7 @@ class ShortenEdits:
         return stored.reference, stored.error
 
     async def _without_images(self, block: Block, count: int, *, role: str) -> Block:
-        """Return a block whose oldest images are replaced by notes that say where they are."""
+        """Return a block whose oldest images are replaced by notes that say where they are, all of them or none."""
         if block.type == "tool_result" and not isinstance(block.output, str):
             return self.codec.with_output(block, await self._noted(block.output, count))
         if block.type == "hint" and not isinstance(block.hint, str):
@@ -184,12 +189,19 @@ class ShortenEdits:
         return noted
 
     async def _image_note(self, image: DataBlock) -> str:
-        """Return the host's own words for an image that leaves."""
+        """Return the host's own words for an image that leaves.
+
+        Raises:
+            StoreWriteError: There is a place for it, but it could not be stored.
+        """
         name = f"named '{image.name}' " if image.name else ""
         url = str(image.source.url) if image.source.type == "url" else None
         if url is None:
             stored = await self.guard.store_data(self.session_id, image)
             url = str(stored.source.url) if stored is not None and stored.source.type == "url" else None
+            if url is None and self.guard.takes_media:
+                msg = f"The image {name}could not be stored, and so it stays in the context. Mend the offloader."
+                raise StoreWriteError(msg)
         if url is None:
             return f"<system-reminder>The image {name}is removed to free up context space.</system-reminder>"
         return (

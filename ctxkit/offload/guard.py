@@ -85,6 +85,11 @@ class OffloadGuard:
         """Whether what is stored can be read back by the recall tools."""
         return self.store is not None
 
+    @property
+    def takes_media(self) -> bool:
+        """Whether there is a place for images and files, which may fail; without one they leave for good, as in the host."""
+        return self._local is not None or hasattr(self._offloader, "offload_data_block")
+
     async def store_messages(self, session_id: str, msgs: "Sequence[Msg]") -> Stored:
         """Store messages that are about to leave the context; they are removed only if `reference` is set."""
         local, trouble = None, None

@@ -10,9 +10,9 @@ from agentscope.message import AssistantMsg, Base64Source, DataBlock, HintBlock,
 from agentscope.middleware import MiddlewareBase
 from agentscope.tool import ToolChunk
 
-from ctxkit import CompressionMiddleware, ContextConfig, LocalWorkspace
+from ctxkit import CompressionMiddleware, ContextConfig, LocalWorkspace, OffloadConfig
 from ctxkit.testing import ScriptedModel, call
-from tests.host.agents import applied, make_agent, memory_offloader, orphans, receipts, text_of, user
+from tests.host.agents import applied, events_of, make_agent, memory_offloader, orphans, receipts, text_of, told, user
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.row("A10")]
 
@@ -163,6 +163,22 @@ async def test_no_offloader_for_images_is_no_error(offloader):
     assert images_in(agent.state.context) == pictures(1, 2)
     assert "The image named 'picture-10.png' is" in text_of(agent.state.context)
     assert "done" in text_of(agent.state.context[-1:])
+
+
+async def test_an_image_that_could_not_be_stored_stays():
+    class Broken(TwoMethods):
+        async def offload_data_block(self, block):
+            raise OSError("the bucket is gone")
+
+    config = ContextConfig(max_image_num=1, offload=OffloadConfig(local_copy=False))
+    agent = make_agent(ScriptedModel(["done"], context_size=65536), config=config, tools=[], offloader=Broken())
+
+    events = await events_of(agent.reply_stream(UserMsg(name="user", content=[image(i) for i in range(3)])))
+
+    assert images_in(agent.state.context) == pictures(0, 1, 2)
+    assert "done" in text_of(agent.state.context[-1:])
+    assert "store.failed" in told(events)
+    assert "could not be stored" in receipts(agent)[-1].problems[0]
 
 
 async def test_an_offloader_that_only_writes_still_leaves_images_to_be_recalled():
