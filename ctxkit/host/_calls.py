@@ -118,6 +118,10 @@ async def _ask(fitter: RequestFitter, messages: Sequence[Msg], next_handler: Cal
 
 
 def _learn(fitter: RequestFitter, answer: ChatResponse, model: ChatModelBase) -> None:
-    usage = call_usage(answer.usage, model)
-    if usage is not None:
-        fitter.learn(usage.input_tokens)
+    """Learn from the usage that an answer reports; one that makes no sense must not cost the answer."""
+    try:
+        usage = call_usage(answer.usage, model)
+        if usage is not None:
+            fitter.learn(usage.input_tokens)
+    except Exception:
+        logger.exception("ctxkit could not read the usage %r of %s", answer.usage, type(model).__name__)

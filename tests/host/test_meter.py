@@ -186,3 +186,24 @@ async def test_a_report_that_makes_no_sense_is_ignored():
     assert applied(agent)
     assert not any(request.refused for request in model.requests)
     assert receipts(agent)[0].tokens_before >= int(0.7 * 8192)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_usage_that_cannot_be_read_costs_no_answer(stream):
+    class Odd(ScriptedModel):
+        async def __call__(self, *args, **kwargs):
+            answer = await super().__call__(*args, **kwargs)
+            return self._oddly(answer) if stream else self._odd(answer)
+
+        def _odd(self, answer):
+            if answer.usage is not None:
+                answer.usage.input_tokens = "7"  # the host takes it
+            return answer
+
+        async def _oddly(self, answer):
+            async for chunk in answer:
+                yield self._odd(chunk)
+
+    agent = make_agent(Odd(["Here you are."], stream=stream, context_size=WINDOW))
+
+    assert "Here you are." in text_of([await agent.reply(user("Go."))])
