@@ -148,6 +148,7 @@ def _key_of(block: "Block", role: Role) -> object:
         block.type,
         role,
         getattr(block, "id", None),
+        getattr(block, "name", None),  # hosts of local models number calls anew in each reply
         str(getattr(state, "value", state)),
         tuple((hash(t), len(t)) for t in texts),
     )

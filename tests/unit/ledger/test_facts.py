@@ -129,6 +129,13 @@ async def test_a_block_that_was_scanned_before_is_looked_up():
 
 
 @pytest.mark.asyncio
+async def test_calls_of_two_tools_that_share_id_and_arguments_are_told_apart():
+    read, write = (FakeCall(id="call_0", name=name, input='{"file_path": "src/app.py"}') for name in ("Read", "Write"))
+    await scan_block(read)
+    assert (await scan_block(write)) == facts_of(write) != facts_of(read)
+
+
+@pytest.mark.asyncio
 async def test_a_changed_block_is_scanned_again():
     await scan_block(result("same", "value_one"))
     assert (await scan_block(result("same", "value_two"))).identifiers == ("value_two",)
