@@ -63,6 +63,19 @@ class View:
     def __len__(self) -> int:
         return len(self.messages)
 
+    def changed(self, messages: Sequence[Msg]) -> View:
+        """Return the view of what a plan makes of this context.
+
+        A message that the plan left alone has the blocks that it has here, though it may have grown meanwhile.
+
+        Args:
+            messages: The messages that the plan leaves.
+        """
+        view = View(messages, agent_name=self.agent_name, reply_id=self.reply_id)
+        seen = {id(message): content for message, content in zip(self.messages, self.contents, strict=True)}
+        view.contents = tuple(seen.get(id(m), content) for m, content in zip(view.messages, view.contents, strict=True))
+        return view
+
     def blocks(self) -> Iterator[tuple[Place, Block]]:
         """Yield each block with its place, in order; blocks that came after the view was made are left out."""
         for index, content in enumerate(self.contents):

@@ -169,3 +169,13 @@ def reads_of(messages: int, steps: int) -> int:
 @pytest.mark.parametrize(("small", "large"), [((1, 2000), (1, 8000)), ((2000, 1), (8000, 1))])
 def test_the_work_of_a_view_grows_with_its_blocks_and_no_faster(small: tuple[int, int], large: tuple[int, int]):
     assert reads_of(*large) <= 4 * reads_of(*small) + 50
+
+
+def test_what_a_message_gets_while_a_plan_is_made_is_no_part_of_the_plans_outcome():
+    grows = agent(call("a"))
+    before = View([user("do"), grows])
+    grows.content.append(result("a"))
+    grows.content.append(call("b"))
+    after = before.changed(before.messages[1:])
+    assert after.contents == before.contents[1:]
+    assert [exchange.call_id for exchange in after.unfinished] == ["a"]
