@@ -229,7 +229,7 @@ def _read_paths(context: Sequence[Msg]) -> set[str]:
             if block.type == "tool_call" and block.name == "Read":
                 try:
                     path = json.loads(block.input).get("file_path")
-                except (ValueError, AttributeError):
+                except (ValueError, AttributeError, RecursionError):
                     continue
                 if isinstance(path, str):
                     paths.add(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from agentscope.agent import Agent, InjectionConfig
 from agentscope.event import ReplyEndEvent
-from agentscope.message import AssistantMsg, HintBlock, Msg, TextBlock
+from agentscope.message import AssistantMsg, HintBlock, Msg, TextBlock, ToolResultBlock
 from agentscope.middleware import MiddlewareBase
 from agentscope.permission import PermissionMode
 from agentscope.tool import Edit, Read
@@ -270,6 +270,19 @@ async def test_a_context_that_is_replaced_during_a_compression_wins():
     assert text_of(agent.state.context) == "All new."
     assert agent.state.summary == ""
     assert receipts(agent)[-1].outcome == "failed"
+
+
+async def test_arguments_that_no_parser_takes_stop_no_compression():
+    agent = an_agent(turns=25)
+    deep = call("Read", file_path="x")
+    deep.input, deep.state = "[" * 1500, "finished"
+    agent.state.reply_id = "running"
+    agent.state.append_context("scribe", [deep, ToolResultBlock(id=deep.id, name="Read", output="No such file.")])
+
+    await agent.compress_context(context_config=LOW)
+
+    assert applied(agent)
+    assert deep in agent.state.context[-1].content
 
 
 # 9. Blocks that are shared with what the caller got are not changed
