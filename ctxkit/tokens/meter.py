@@ -48,8 +48,8 @@ class Meter:
     """Weighs one agent's requests, and turns weights into the tokens of a model.
 
     A call costs what is new since the call before: messages and blocks that are the same objects are not looked at
-    again. So a block that is changed in place goes unseen, unless it is the last one or a tool result that still runs;
-    a block or message that is replaced by another object is seen wherever it stands.
+    again. So a block that is changed in place goes unseen, unless it is the last one or, among the newest, a tool
+    result that still runs; a block or message that is replaced by another object is seen wherever it stands.
 
     Args:
         counter: The prior; see `load_counter`.

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _FRONT: Final = 2
 """Items that the host makes anew for each request: the system prompt and the summary."""
+_NEWEST: Final = 256
+"""Only so many items at the end may be open: imported tool results often say for ever that they still run."""
 _SHIFTED: Final = 8
 """More changed places than this mean that items moved: then known ones are looked for by identity."""
 
@@ -29,8 +31,8 @@ class TrackedWeights(Generic[T]):
 
     Args:
         weigh: Weighs one item.
-        is_open: Tells which items may still grow in place; these, and the last one, are weighed again each time. A
-            change inside any other item is not seen, until another object stands in its place.
+        is_open: Tells which of the newest items may still grow in place; these, and the last one, are weighed again
+            each time. A change inside any other item is not seen, until another object stands in its place.
     """
 
     def __init__(self, weigh: Callable[[T], Awaitable[Weight]], *, is_open: Callable[[T], bool]) -> None:
@@ -58,7 +60,7 @@ class TrackedWeights(Generic[T]):
         for place in todo:
             weights[place] = weight = await self._weigh(items[place])
             total += weight
-            if self._is_open(items[place]):
+            if place >= len(items) - _NEWEST and self._is_open(items[place]):
                 opened.add(place)
         self._items, self._weights, self._open, self._total = items, weights, opened, total
         self._by_identity = None

@@ -183,6 +183,27 @@ async def test_a_running_result_and_the_last_block_are_seen_growing() -> None:
 
 
 @pytest.mark.asyncio
+async def test_results_that_say_for_ever_that_they_run_are_not_weighed_again() -> None:
+    class Counting(WordCounter):
+        looks = 0
+
+        @property
+        def name(self) -> str:
+            self.looks += 1
+            return "counting"
+
+    counter = Counting()
+    messages = [message(call_block("{}"), result_block(f"text {i}", state="running")) for i in range(2000)]
+    meter = Meter(counter)
+    for _ in range(2):
+        await meter.weigh_request(messages, TOOLS, model_key=MODEL)
+    before = counter.looks
+    await meter.weigh_request(messages, TOOLS, model_key=MODEL)
+
+    assert counter.looks - before < 1000
+
+
+@pytest.mark.asyncio
 async def test_a_cancelled_call_leaves_the_meter_right() -> None:
     fresh, counter = Fresh("cancel"), WordCounter()
     meter, messages = Meter(counter), conversation(fresh, 20)
