@@ -11,13 +11,12 @@ from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.clear import clear_context
 from ctxkit.engine.unfit import unfit_error
-from ctxkit.errors import ContextUnfitError, StoreWriteError, SummaryError
+from ctxkit.errors import ContextUnfitError, CtxkitError, StoreWriteError, SummaryError
 from ctxkit.invariants import broken_rules
 from ctxkit.plan import Draft, Edit, EditKind, Reason, Receipt, new_id
 from ctxkit.port import Swap
 from ctxkit.strategies.ladder import freed_tokens, leaving, plan_ladder, shorten_more
 from ctxkit.tokens import serve_loop
-from ctxkit.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from ctxkit.engine.shorten import Shortened
     from ctxkit.port import EmitEvent
     from ctxkit.strategies import Situation
+    from ctxkit.view import View
 
 logger = logging.getLogger("ctxkit")
 
@@ -68,6 +68,12 @@ class Compression:
     problems: list[str] = field(default_factory=list)
     is_cancelled: bool = False
     """Whether a cancellation came while the context was being swapped, too late to stop it."""
+    _started: float = field(init=False)
+    _tokens_before: int = field(init=False, default=0)
+    _limit_tokens: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._started = self.engine.clock()
 
     async def run(self) -> Receipt:
         """Compress where it is due.
@@ -80,11 +86,12 @@ class Compression:
             StoreWriteError: What would leave could not be stored, and so it stays.
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
-        started = self.engine.clock()
+        started = self._started
         reading = await self.engine.gauge.read(self.engine.port)
+        self._tokens_before = reading.tokens
         view = self.engine.view()
         situation = await self.engine.gauge.situation(reading, view, self.engine.port.summary, self.settings)
-        trigger = self.settings.trigger_tokens(reading.context_size)
+        self._limit_tokens = trigger = self.settings.trigger_tokens(reading.context_size)
         due = self.force or reading.tokens >= trigger
         edits = self._edits(situation, trigger=trigger) if due else plan_ladder(situation, keep_tokens=None)
         try:
@@ -101,6 +108,20 @@ class Compression:
             receipt = await self._last_resort(unfit, reading, situation, trigger=trigger, started=started)
         await self.emit(telemetry.DONE if receipt.outcome == "applied" else telemetry.FAILED, receipt.to_json())
         return receipt
+
+    def failed(self, error: Exception) -> Receipt:
+        """Return the receipt of a run that ended with an error; what was not measured by then is 0."""
+        problem = str(error) if isinstance(error, CtxkitError) else f"{type(error).__name__}: {error}"
+        return Receipt(
+            plan_id=self.plan_id,
+            reason=self.reason,
+            outcome="failed",
+            tokens_before=self._tokens_before,
+            tokens_after=self._tokens_before,
+            limit_tokens=self._limit_tokens,
+            seconds=round(self.engine.clock() - self._started, 3),
+            problems=(*self.problems, problem),
+        )
 
     def _edits(self, situation: Situation, *, trigger: int) -> tuple[Edit, ...]:
         """Return the edits of a compression that is due: how much stays is settled before the summary is asked for."""
@@ -256,7 +277,7 @@ class Compression:
         """
         engine, view = self.engine, situation.view
         context = apply_edits(view, shortened.edits, shortened.replacements, engine.codec)
-        after = View(context, agent_name=view.agent_name, reply_id=view.reply_id)
+        after = view.changed(context)
         await serve_loop()
         tokens_after = await self._tokens_after(reading, view, context, layer)
         limit = self.settings.limit_tokens(reading.context_size)

@@ -8,6 +8,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctxkit import telemetry
 from ctxkit.engine.arrivals import Arrivals
 from ctxkit.engine.compress import Compression
 from ctxkit.engine.draft import Drafts
@@ -15,6 +16,7 @@ from ctxkit.engine.gauge import Gauge
 from ctxkit.engine.layer import Layers
 from ctxkit.engine.request import RequestFitter
 from ctxkit.engine.shorten import ShortenEdits
+from ctxkit.errors import ContextUnfitError
 from ctxkit.ledger import scan_block
 from ctxkit.offload import Recall
 from ctxkit.strategies.images import images_of
@@ -121,7 +123,7 @@ class Engine:
         self._rest_step = max(1, int(settings.triggers.min_gain_ratio * reading.context_size))
         return Look(tokens=reading.tokens, trigger_tokens=trigger, is_due=is_due)
 
-    def rest(self) -> None:
+    def _rest(self) -> None:
         """Wait with the next automatic compression until the context has grown a little, or no longer fits.
 
         Without this, a store or a model that is down would be asked again before each reasoning step.
@@ -149,6 +151,8 @@ class Engine:
     ) -> Receipt:
         """Compress where it is due; one compression of an agent at a time.
 
+        What fails leaves a receipt and is told as well as raised; what is cancelled leaves none.
+
         Raises:
             ContextUnfitError: Not even everything that may be done makes the request fit.
             StoreWriteError: What would leave could not be stored, and so it stays.
@@ -156,11 +160,19 @@ class Engine:
         """
         async with self._busy:
             run = Compression(engine=self, settings=settings, reason=reason, emit=emit, focus=focus, force=force)
-            receipt = await run.run()
+            try:
+                receipt = await run.run()
+            except Exception as exc:
+                failed = run.failed(exc)
+                self.receipts.append(failed)
+                if not isinstance(exc, ContextUnfitError):
+                    self._rest()
+                await emit(telemetry.FAILED, failed.to_json())
+                raise
             self.receipts.append(receipt)
             self._oversized = False
             if receipt.outcome != "applied":
-                self.rest()
+                self._rest()
             elif receipt.tokens_after < receipt.limit_tokens:
                 self._rest_until = 0
             else:

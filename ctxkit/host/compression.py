@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 from agentscope.middleware import MiddlewareBase
 from agentscope.tool import ToolResponse
 
-from ctxkit import telemetry
 from ctxkit.engine import Engine
 from ctxkit.errors import ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
@@ -260,13 +259,9 @@ class CompressionMiddleware(MiddlewareBase):
         except ContextUnfitError:
             raise
         except (StoreError, SummaryError) as exc:
-            engine.rest()
             logger.warning("ctxkit left the context of agent %r as it is: %s", agent.name, exc)
-            yield self._event(agent, telemetry.FAILED, {"problems": [str(exc)]})
-        except Exception as exc:
-            engine.rest()
+        except Exception:
             logger.exception("ctxkit left the context of agent %r as it is", agent.name)
-            yield self._event(agent, telemetry.FAILED, {"problems": [f"{type(exc).__name__}: {exc}"]})
         finally:
             self._tasks.discard(task)
             if not task.done():

@@ -7,10 +7,32 @@ import pytest
 from agentscope.event import CustomEvent, ReplyStartEvent
 from agentscope.message import AssistantMsg
 
-from ctxkit import ContextConfig, ContextEvent, SummaryConfig
+from ctxkit import (
+    ContextConfig,
+    ContextEvent,
+    ContextUnfitError,
+    MemoryStore,
+    StoreError,
+    StoreOffloader,
+    SummaryConfig,
+    SummaryError,
+)
+from ctxkit.engine.layer import Layers
+from ctxkit.host._codec import HostCodec
 from ctxkit.telemetry import STAGES
 from ctxkit.testing import ScriptedModel, call, plain_summary
-from tests.host.agents import applied, events_of, fetches, history, make_agent, memory_offloader, text_of, told, user
+from tests.host.agents import (
+    applied,
+    events_of,
+    fetches,
+    history,
+    make_agent,
+    memory_offloader,
+    receipts,
+    text_of,
+    told,
+    user,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -24,6 +46,12 @@ def an_agent(*script, turns=25, summaries=None, **settings):
     agent = make_agent(model, **settings)
     agent.state.context.extend(history(turns, size=200))
     return agent
+
+
+def strict() -> ContextConfig:
+    return ContextConfig(
+        trigger_ratio=0.5, compression_fallback_to_truncation=False, summary=SummaryConfig(retry_delay_s=0)
+    )
 
 
 def ours(events) -> list[ContextEvent]:
@@ -105,10 +133,7 @@ async def test_every_value_is_plain_json_and_names_session_and_agent():
 
 
 async def test_a_compression_that_is_given_up_says_why():
-    config = ContextConfig(
-        trigger_ratio=0.5, compression_fallback_to_truncation=False, summary=SummaryConfig(retry_delay_s=0)
-    )
-    agent = an_agent(summaries=RuntimeError("the model is down"), config=config)
+    agent = an_agent(summaries=RuntimeError("the model is down"), config=strict())
 
     events = ours(await events_of(agent.reply_stream(user("Go on."))))
 
@@ -116,6 +141,99 @@ async def test_a_compression_that_is_given_up_says_why():
     assert told(events)[-1] == "compression.failed"
     assert "the model is down" in str(events[-1].value["problems"])
     assert "Question 0:" in text_of(agent.state.context)
+
+
+class FullStore(MemoryStore):
+    """A store whose disk is full."""
+
+    async def append(self, session_id, records):
+        raise OSError("the disk is full")
+
+
+def that_cannot_fit():
+    model = ScriptedModel(["done"], context_size=512)
+    return make_agent(model, prompt="All of this matters. " * 400, offloader=memory_offloader())
+
+
+def with_a_bug(monkeypatch):
+    async def layer(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Layers, "next", layer)
+    return an_agent()
+
+
+FAILURES = {
+    "the store is down": (
+        lambda _: an_agent(offloader=StoreOffloader(FullStore(), HostCodec())),
+        StoreError,
+        "the disk is full",
+    ),
+    "no summary": (
+        lambda _: an_agent(summaries=RuntimeError("the model is down"), config=strict()),
+        SummaryError,
+        "the model is down",
+    ),
+    "a bug": (with_a_bug, ZeroDivisionError, "ZeroDivisionError: a bug"),
+    "nothing fits": (lambda _: that_cannot_fit(), ContextUnfitError, "Biggest parts"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_a_failed_compression_is_told_once_with_the_fields_of_its_receipt(failure, monkeypatch):
+    make, error, problem = FAILURES[failure]
+    agent = make(monkeypatch)
+    told_of = []
+
+    async def reply():
+        async for event in agent.reply_stream(user("Go on.")):
+            told_of.extend(ours([event]))
+
+    if error is ContextUnfitError:
+        with pytest.raises(ContextUnfitError):
+            await reply()
+    else:
+        await reply()
+
+    [failed] = [event.value for event in told_of if event.name.endswith("compression.failed")]
+    [receipt] = receipts(agent)
+    assert {name: failed[name] for name in receipt.to_json()} == receipt.to_json()
+    assert (receipt.outcome, receipt.reason, receipt.tokens_after) == ("failed", "trigger", receipt.tokens_before)
+    assert receipt.tokens_before > 0
+    assert receipt.limit_tokens == int(agent.context_config.trigger_ratio * agent.model.context_size)
+    assert problem in "; ".join(receipt.problems)
+    assert {e.value["plan_id"] for e in told_of if "plan_id" in e.value} == {receipt.plan_id}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_a_failed_manual_compression_is_raised_and_leaves_a_receipt(failure, monkeypatch):
+    make, error, problem = FAILURES[failure]
+    agent = make(monkeypatch)
+
+    with pytest.raises(error):
+        await agent.compress_context()
+
+    [receipt] = receipts(agent)
+    assert (receipt.outcome, receipt.reason, receipt.tokens_after) == ("failed", "manual", receipt.tokens_before)
+    assert problem in "; ".join(receipt.problems)
+
+
+async def test_a_cancelled_compression_leaves_no_receipt():
+    asked = asyncio.Event()
+
+    async def never(messages):
+        asked.set()
+        await asyncio.Event().wait()
+
+    agent = an_agent(summaries=never)
+    compression = asyncio.create_task(agent.compress_context())
+    await asked.wait()
+
+    compression.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await compression
+
+    assert receipts(agent) == ()
 
 
 async def test_a_summary_without_a_model_is_told():
