@@ -4,8 +4,9 @@ They are nested in `ctxkit.ContextConfig`, which adds AgentScope's own fields. E
 says in a `ConfigError` which field has which value and what to do about it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal
 
 from ctxkit.errors import ConfigError
@@ -22,16 +23,40 @@ def _refuse(section: object, name: str, value: object, rule: str) -> None:
     raise ConfigError(msg)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
 def _ratio(section: object, name: str, *, above: float = 0.0, to: float = 1.0) -> None:
     value = getattr(section, name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not above < value <= to:
+    if not _is_number(value) or not above < value <= to:
         _refuse(section, name, value, f"give a ratio above {above:g} and at most {to:g}")
 
 
 def _at_least(section: object, name: str, least: float) -> None:
     value = getattr(section, name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
-        _refuse(section, name, value, f"give a number of at least {least:g}")
+    if not _is_number(value) or value < least:
+        _refuse(section, name, value, f"give a finite number of at least {least:g}")
+
+
+def _whole(section: object, name: str, *, least: int) -> None:
+    value = getattr(section, name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        _refuse(section, name, value, f"give a whole number of at least {least}")
+
+
+def _switch(section: object, name: str) -> None:
+    value = getattr(section, name)
+    if not isinstance(value, bool):
+        _refuse(section, name, value, "give True or False")
+
+
+def _tool_names(section: object, name: str) -> None:
+    """Refuse what is no collection of names, and make a frozen set of what is; one name alone would give its letters."""
+    value = getattr(section, name)
+    if isinstance(value, str) or not isinstance(value, Collection) or any(not isinstance(tool, str) for tool in value):
+        _refuse(section, name, value, "give a set of tool names, for example {'Read'}")
+    object.__setattr__(section, name, frozenset(value))
 
 
 def _one_of(section: object, name: str, allowed: tuple[str, ...]) -> None:
@@ -64,12 +89,14 @@ class ResultsConfig:
         _ratio(self, "paste_limit_ratio")
         _ratio(self, "head_ratio")
         _one_of(self, "marker", ("gap", "end"))
+        if not isinstance(self.per_tool_limits, Mapping):
+            _refuse(self, "per_tool_limits", self.per_tool_limits, "give a mapping of tool names to tokens")
         for tool, limit in self.per_tool_limits.items():
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
                 _refuse(self, "per_tool_limits", {tool: limit}, "give a number of tokens of at least 1 for each tool")
         object.__setattr__(self, "per_tool_limits", dict(self.per_tool_limits))
-        object.__setattr__(self, "exclude_tools", frozenset(self.exclude_tools))
-        object.__setattr__(self, "verbatim_tools", frozenset(self.verbatim_tools))
+        _tool_names(self, "exclude_tools")
+        _tool_names(self, "verbatim_tools")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +125,12 @@ class SummaryConfig:
     """Seconds before the second try, doubled at each further one, at least 0."""
 
     def __post_init__(self) -> None:
-        _at_least(self, "max_tokens", 50)
+        _switch(self, "warm")
+        _whole(self, "max_tokens", least=50)
         for name in ("share_ratio", "user_share_ratio", "ledger_share_ratio"):
             _ratio(self, name)
         _ratio(self, "timeout_s", to=86400)
-        _at_least(self, "attempts", 1)
+        _whole(self, "attempts", least=1)
         _at_least(self, "retry_delay_s", 0)
 
 
@@ -117,7 +145,7 @@ class TriggersConfig:
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
-            _at_least(self, "max_tokens", 1)
+            _whole(self, "max_tokens", least=1)
         _ratio(self, "min_gain_ratio")
 
 
@@ -135,9 +163,9 @@ class OverflowConfig:
     """What happens when nothing more can be done."""
 
     def __post_init__(self) -> None:
-        _at_least(self, "output_reserve_tokens", 0)
+        _whole(self, "output_reserve_tokens", least=0)
         _ratio(self, "target_ratio")
-        _at_least(self, "retries", 0)
+        _whole(self, "retries", least=0)
         _one_of(self, "on_unfit", ("refuse", "clear"))
 
 
@@ -156,7 +184,9 @@ class OffloadConfig:
 
     def __post_init__(self) -> None:
         _ratio(self, "timeout_s", to=86400)
-        _at_least(self, "recall_tokens", 100)
+        _switch(self, "local_copy")
+        _switch(self, "recall_tools")
+        _whole(self, "recall_tokens", least=100)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,8 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Self
 
 from agentscope.agent import ContextConfig as HostContextConfig
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import validator_for
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ctxkit.config import (
@@ -79,6 +81,7 @@ class ContextConfig(CompleteContextConfig):
         if "context_buffer_ratio" not in self.model_fields_set and self.context_buffer_ratio >= self.trigger_ratio:
             # The host refuses such a pair when the agent is made; only its default is adapted, never what was set.
             self.__dict__["context_buffer_ratio"] = self.trigger_ratio / 2
+        _check_schema(self.summary_schema)
         _check_template(self.summary_template, self.summary_schema)
         return self
 
@@ -90,6 +93,16 @@ class ContextConfig(CompleteContextConfig):
         """
         settings = {name: getattr(self, name) for name in self.model_fields_set}
         return type(self)(**{**settings, **changes})
+
+
+def _check_schema(schema: Mapping[str, Any]) -> None:
+    """Refuse a schema of the summary by which no answer could be checked."""
+    try:
+        validator_for(schema).check_schema(dict(schema))
+    except SchemaError as exc:
+        place = "/".join(str(part) for part in exc.absolute_path) or "its root"
+        msg = f"summary_schema is {schema!r}: it is no valid JSON schema at {place} ({exc.message}); mend it there"
+        raise ValueError(msg) from exc
 
 
 def _check_template(template: str, schema: Mapping[str, Any]) -> None:

@@ -41,6 +41,7 @@ from tests.host.agents import (
 
 pytestmark = pytest.mark.row("A1")
 
+NAN, INF = float("nan"), float("inf")
 SECTIONS = {"results", "summary", "triggers", "overflow", "offload"}
 BOUNDED_BY_CTXKIT = {"trigger_ratio", "tool_result_limit"}
 """Fields that ctxkit declares anew: 2.0.6 refuses 0.9, and no host checks the limit."""
@@ -113,6 +114,14 @@ def test_an_agent_takes_a_trigger_below_the_hosts_default_buffer():
         ({"summary_template": "{}"}, ["summary_template", "literal braces"]),
         ({"summary_template": "{task_overview.x}"}, ["summary_template", "cannot be rendered"]),
         ({"summary_schema": {"type": "object"}}, ["summary_schema", "properties"]),
+        (
+            {"summary_schema": {"type": "object", "properties": {"task_overview": {"type": "strng"}}}},
+            ["summary_schema", "properties/task_overview/type", "'strng'", "mend it there"],
+        ),
+        (
+            {"summary_schema": {"type": "object", "properties": {"task_overview": 5}}},
+            ["summary_schema", "task_overview"],
+        ),
         ({"summary": {"warm": "perhaps"}}, ["summary", "'perhaps'"]),
         ({"results": 5}, ["results", "5"]),
     ],
@@ -142,6 +151,27 @@ def test_a_setting_that_cannot_work_is_refused_with_field_value_and_remedy(setti
         (OverflowConfig, {"on_unfit": "ignore"}, ["OverflowConfig.on_unfit is 'ignore'", "'refuse'"]),
         (OverflowConfig, {"retries": -1}, ["OverflowConfig.retries is -1", "at least 0"]),
         (OffloadConfig, {"recall_tokens": 5}, ["OffloadConfig.recall_tokens is 5", "at least 100"]),
+        (ResultsConfig, {"exclude_tools": "Read"}, ["ResultsConfig.exclude_tools is 'Read'", "set of tool names"]),
+        (ResultsConfig, {"verbatim_tools": "Read"}, ["ResultsConfig.verbatim_tools is 'Read'", "set of tool names"]),
+        (ResultsConfig, {"exclude_tools": {1}}, ["ResultsConfig.exclude_tools is {1}", "set of tool names"]),
+        (ResultsConfig, {"exclude_tools": None}, ["ResultsConfig.exclude_tools is None", "set of tool names"]),
+        (ResultsConfig, {"per_tool_limits": 5}, ["ResultsConfig.per_tool_limits is 5", "mapping"]),
+        (ResultsConfig, {"per_tool_limits": {"Read": 1.5}}, ["ResultsConfig.per_tool_limits", "1.5", "at least 1"]),
+        (SummaryConfig, {"warm": "x"}, ["SummaryConfig.warm is 'x'", "True or False"]),
+        (SummaryConfig, {"max_tokens": 100.5}, ["SummaryConfig.max_tokens is 100.5", "whole number"]),
+        (SummaryConfig, {"attempts": 1.5}, ["SummaryConfig.attempts is 1.5", "whole number"]),
+        (SummaryConfig, {"attempts": True}, ["SummaryConfig.attempts is True", "whole number"]),
+        (SummaryConfig, {"timeout_s": NAN}, ["SummaryConfig.timeout_s is nan", "above 0"]),
+        (SummaryConfig, {"retry_delay_s": INF}, ["SummaryConfig.retry_delay_s is inf", "finite"]),
+        (SummaryConfig, {"retry_delay_s": NAN}, ["SummaryConfig.retry_delay_s is nan", "finite"]),
+        (TriggersConfig, {"max_tokens": 1.5}, ["TriggersConfig.max_tokens is 1.5", "whole number"]),
+        (TriggersConfig, {"min_gain_ratio": NAN}, ["TriggersConfig.min_gain_ratio is nan", "ratio"]),
+        (OverflowConfig, {"retries": 1.5}, ["OverflowConfig.retries is 1.5", "whole number"]),
+        (OverflowConfig, {"output_reserve_tokens": INF}, ["OverflowConfig.output_reserve_tokens is inf", "whole"]),
+        (OverflowConfig, {"output_reserve_tokens": NAN}, ["OverflowConfig.output_reserve_tokens is nan", "whole"]),
+        (OffloadConfig, {"timeout_s": NAN}, ["OffloadConfig.timeout_s is nan", "above 0"]),
+        (OffloadConfig, {"local_copy": "no"}, ["OffloadConfig.local_copy is 'no'", "True or False"]),
+        (OffloadConfig, {"recall_tools": "no"}, ["OffloadConfig.recall_tools is 'no'", "True or False"]),
     ],
 )
 def test_a_section_refuses_what_cannot_work_with_field_value_and_remedy(section, settings, said):
@@ -149,6 +179,11 @@ def test_a_section_refuses_what_cannot_work_with_field_value_and_remedy(section,
         section(**settings)
 
     assert [part for part in said if part not in str(refusal.value)] == []
+
+
+@pytest.mark.parametrize("names", [["Read"], ("Read",), {"Read"}, frozenset({"Read"})])
+def test_tool_names_may_come_in_any_collection(names):
+    assert ResultsConfig(exclude_tools=names).exclude_tools == frozenset({"Read"})
 
 
 def test_a_refusal_is_a_value_error_too():
