@@ -66,7 +66,7 @@ async def measured(agent) -> int:
 # What is counted (row A2)
 
 
-@pytest.mark.row("A2")
+@pytest.mark.row("A2", "A12")
 @pytest.mark.parametrize(
     "change",
     [
