@@ -69,7 +69,7 @@ async def test_a_request_that_the_provider_refuses_is_sent_smaller_and_the_reply
     events = await events_of(agent.reply_stream(user("And now?")))
 
     assert [request.refused for request in model.chats] == [True, False]
-    assert sizes(model)[1] <= 6000
+    assert sizes(model)[1] <= 6000 / 2, "what fits by a hair may be refused again"
     assert last_request(model.chats[1].messages) == "And now?"
     assert agent.state.context[-1].get_text_content() == "done"
     assert EventType.REPLY_END in [event.type for event in events]
