@@ -45,6 +45,8 @@ class Facts:
     is_result: bool = False
     problem: str | None = None
     """Of a result: why it failed, one line; `None` where it did not."""
+    exit_code: int | None = None
+    """Of a result: the exit code that it names; `None` where it names none."""
     errors: tuple[str, ...] = ()
     """Error lines of a result, in their order."""
     constraints: tuple[str, ...] = ()
@@ -201,7 +203,10 @@ def _joined(block: "Block", speaker: Speaker, call: Call | None, parts: list[Fac
     if block.type == "tool_call":
         return replace(facts, call_id=block.id, call=call)
     if block.type == "tool_result":
-        return replace(facts, call_id=block.id, is_result=True, problem=_problem_of(block, facts.errors))
+        texts = raw_texts(block)
+        code = exit_code_in(texts[-1]) if texts else None
+        problem = _problem_of(block, facts.errors, code)
+        return replace(facts, call_id=block.id, is_result=True, problem=problem, exit_code=code)
     return replace(facts, errors=())
 
 
@@ -218,9 +223,8 @@ def _merged(speaker: Speaker, parts: list[Facts]) -> Facts:
     )
 
 
-def _problem_of(block: "Block", errors: tuple[str, ...]) -> str | None:
+def _problem_of(block: "Block", errors: tuple[str, ...], code: int | None) -> str | None:
     texts = raw_texts(block)
-    code = exit_code_in(texts[-1]) if texts else None
     state = getattr(block, "state", None)
     if str(getattr(state, "value", state)) not in {"error", "denied", "interrupted"} and code in {None, 0}:
         return None

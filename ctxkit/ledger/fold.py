@@ -57,7 +57,7 @@ class Command(NamedTuple):
 
     text: str
     outcome: str
-    """`"ok"`, or `"exit 1: ..."`, or `""` where no result is known."""
+    """`"ok"`, `"exit 1: ..."`, `"shows ..."` where errors stand in a result without an exit code, or `""` without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +232,7 @@ class _Fold:
         if call is None:
             return
         if call.command is not None:
-            self._commands[place] = Command(call.command, clipped(facts.problem) if facts.problem else "ok")
+            self._commands[place] = Command(call.command, _outcome_of(facts))
         if facts.problem is None:
             for path, operation in call.files:
                 before = self._files.pop(path, None)
@@ -314,6 +314,13 @@ class _Fold:
         """Return the newest line in which an identifier stood."""
         old = self._mentions.get(name)
         return self._lines.get(name) or (old.line if old else "")
+
+
+def _outcome_of(result: Facts) -> str:
+    """Return how a command ended; who names no exit code but shows errors may have failed, or only have read of them."""
+    if result.problem is not None:
+        return clipped(result.problem)
+    return clipped(f"shows {result.errors[-1]}") if result.errors and result.exit_code is None else "ok"
 
 
 def _score(name: str, blocks: int, used: int, newest: int, *, step: int) -> float:

@@ -56,6 +56,26 @@ def test_a_command_keeps_its_outcome():
     )
 
 
+@pytest.mark.parametrize(
+    ("output", "outcome"),
+    [
+        ("E   AssertionError: expected 200, got 503", "shows E AssertionError: expected 200, got 503"),
+        ("E   AssertionError: expected 200, got 503\nexit code: 0", "ok"),
+        ("E   AssertionError: expected 200, got 503\nexit code: 1", "exit 1: E AssertionError: expected 200, got 503"),
+        ("3 passed", "ok"),
+        ("KeyError: " + "x" * 500, "shows KeyError: " + "x" * 143 + "…"),
+    ],
+)
+def test_a_command_whose_result_shows_errors_and_no_exit_code_is_never_called_ok(output, outcome):
+    ledger = folded(call("1", "Bash", command="pytest tests/api"), result("1", output))
+    assert ledger.commands == (Command("pytest tests/api", outcome),)
+
+
+def test_a_file_that_was_read_counts_as_read_although_errors_stand_in_it():
+    ledger = folded(call("1", "Bash", command="cat build.log"), result("1", "KeyError: x"))
+    assert ledger.files == {"build.log": "read"}
+
+
 def test_the_same_facts_give_the_same_ledger():
     blocks = [result(str(n), f"item_{n % 7} 55{n:03d}\nKeyError: k{n}") for n in range(30)]
     assert folded(*blocks) == folded(*blocks)
