@@ -284,12 +284,13 @@ class Compression:
         if self.engine.is_over(tokens_after, limit, reading.model_key):
             raise unfit_error(situation, shortened.edits, needed_tokens=tokens_after, limit_tokens=limit)
         await serve_loop()
+        is_for_images = bool(shortened.edits) and all(edit.kind is EditKind.IMAGE for edit in shortened.edits)
         broken = broken_rules(
             view,
             after,
             tokens_before=reading.tokens,
             tokens_after=tokens_after,
-            must_shrink=not any(edit.kind is EditKind.IMAGE for edit in shortened.edits),
+            must_shrink=not is_for_images,
         )
         outcome = "applied"
         if broken:
