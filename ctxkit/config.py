@@ -111,7 +111,7 @@ class SummaryConfig:
     """Stubs, ledger, user texts and state together take at most this share of what the fixed overhead leaves, (0, 1].
 
     Each request pays for it: on recorded runs (benchmarks/recall.py) twice as much keeps 2% more of the identifiers that
-    are used again, half as much 5% fewer.
+    are used again, two thirds as much 5% fewer.
     """
     user_share_ratio: float = 0.3
     """Share of that which verbatim user requests and constraints may take, (0, 1]."""
