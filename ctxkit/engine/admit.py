@@ -60,7 +60,7 @@ async def admit_result(
     verbatim = tool in settings.results.verbatim_tools
     clean = await _harmless(engine, pieces, verbatim=verbatim)
     tokens = await engine.gauge.pieces_tokens(clean, model_key=engine.port.model.key)
-    host_limit = settings.tool_result_limit
+    host_limit = max(1, settings.tool_result_limit)
     is_exempt = tool in settings.results.exclude_tools
     if (tokens <= limit or is_exempt) and await engine.port.host_count(clean) <= host_limit:
         return Admitted(pieces=clean, tokens_before=round(tokens), tokens_after=round(tokens))

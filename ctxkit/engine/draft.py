@@ -92,7 +92,8 @@ class Drafts:
         cut = max((place for place in view.cuts if place <= first), default=None)
         if cut is None:
             return request
-        layers = len(request.messages) - len(view)
+        first_seen = view.messages[0]
+        layers = next((i for i, message in enumerate(request.messages) if message is first_seen), len(request.messages))
         kept = [*request.messages[: layers + cut.message]]
         if cut.block > 0:
             kept.append(

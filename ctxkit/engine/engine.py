@@ -94,7 +94,7 @@ class Engine:
         self._rest_until = 0
         self._rest_step = 1
         self._pending: list[tuple[str, dict[str, Any]]] = []
-        self._busy = asyncio.Lock()
+        self._busy: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     def store_through(self, guard: OffloadGuard) -> None:
         """Store what leaves the context through this guard from now on."""
@@ -158,7 +158,7 @@ class Engine:
             StoreWriteError: What would leave could not be stored, and so it stays.
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
-        async with self._busy:
+        async with self._lock():
             run = Compression(engine=self, settings=settings, reason=reason, emit=emit, focus=focus, force=force)
             try:
                 receipt = await run.run()
@@ -182,6 +182,13 @@ class Engine:
             if run.is_cancelled:
                 raise asyncio.CancelledError
             return receipt
+
+    def _lock(self) -> asyncio.Lock:
+        """Return the lock of the running event loop: an agent may live through several, one after the other."""
+        loop = asyncio.get_running_loop()
+        if self._busy is None or self._busy[0] is not loop:
+            self._busy = (loop, asyncio.Lock())
+        return self._busy[1]
 
     async def commit(self, swap: Swap, layer: Layer | None) -> bool:
         """Swap the agent's context and remember the summary layer that goes with it."""

@@ -128,7 +128,7 @@ class RequestFitter:
         tokens = meter.estimate(sent.weight, model_key=key)
         if overflow.limit_tokens is not None:
             meter.learn_limit(key, overflow.limit_tokens)
-        elif tokens > self._engine.gauge.window(self._model) * _CREDIBLE_RATIO:
+        elif tokens > self._model.context_size * _CREDIBLE_RATIO:
             meter.learn_limit(key, tokens)  # no number was named, but the window is smaller than what was refused
         self._engine.save_meter()
         return tokens
