@@ -97,6 +97,38 @@ async def test_whatever_happens_to_the_summary_call_the_facts_survive(failure):
     assert len(agent.model.summary_requests) <= 20
 
 
+def ledger_in(text: str) -> str:
+    """Return what code collected, as it stands in a text."""
+    return text[text.index("# Ledger (collected by code") :]
+
+
+@pytest.mark.row("X9")
+async def test_the_ledger_stands_beside_a_good_summary_and_equal_runs_give_the_same_one():
+    layers = []
+    for _ in range(2):
+        agent = make_agent(
+            ScriptedModel(summaries=GOOD, context_size=WINDOW), config=lowered(), offloader=memory_offloader()
+        )
+        worked(agent)
+        await agent.compress_context()
+        [receipt] = applied(agent)
+        assert receipt.summary in {"warm", "model"}
+        assert receipt.problems == ()
+        layers.append(summary_text(agent))
+
+    prose, ledger = layers[0].replace(ledger_in(layers[0]), ""), ledger_in(layers[0])
+    assert [field for field in GOOD.values() if field not in layers[0]] == []
+    facts = {
+        "file": "Files read: /srv/app/settings.py",
+        "command": "$ pytest tests/api -x -> shows E AssertionError: expected 200, got 503 from billing-gw",
+        "error": "- E AssertionError: expected 200, got 503 from billing-gw",
+        "identifier": "7c9e6679-7425-40de-944b",
+    }
+    assert [kind for kind, fact in facts.items() if fact not in ledger] == []
+    assert "7c9e6679-7425-40de-944b" not in prose
+    assert ledger == ledger_in(layers[1])
+
+
 @pytest.mark.row("X4")
 async def test_a_summary_call_that_hangs_ends_at_the_deadline_in_an_extractive_summary():
     never = asyncio.Event()
