@@ -218,6 +218,29 @@ async def test_a_json_list_stays_valid_json_and_the_advice_names_tool_and_number
     assert "Do NOT guess or invent results you haven't seen." in advice
 
 
+@pytest.mark.row("D6")
+@pytest.mark.parametrize("share", [0.45, 0.55], ids=["just below half", "just above half"])
+async def test_half_the_window_is_the_limit_where_it_is_the_smaller_one(share, monkeypatch):
+    window = 16384
+    records = [{"id": f"rec-{i:05d}", "name": words(4, seed=str(i))} for i in range(2000)]
+    each = CL100K(json.dumps(records)) / len(records)
+    whole = json.dumps(records[: int(share * window / each)])
+    monkeypatch.setitem(CONTENTS, "records", whole)
+    assert abs(CL100K(whole) - share * window) < 0.01 * window
+    half = config(window, results=ResultsConfig(limit_ratio=0.5))
+
+    result, _, _ = await given("records", half, tool="query_records", context_size=window)
+
+    if share < 0.5:
+        assert text_in(result) == whole
+        return
+    body, advice = text_in(result).split("RESULT TRUNCATED: ")
+    kept = json.loads(body)
+    assert kept == json.loads(whole)[: len(kept)]
+    assert advice.startswith(f"showing {len(kept)} of {len(json.loads(whole))} results from query_records.\n")
+    assert 0.4 * window < CL100K(text_in(result)) <= 0.5 * window
+
+
 @pytest.mark.row("X14")
 async def test_a_table_keeps_its_header_and_both_ends():
     result, _, _ = await given("csv", config())
