@@ -155,11 +155,14 @@ class HostPort:
         state = self.agent.state
         if not _still_there(state.context, swap):
             return False
-        context = _rebased(state.context, swap)
+        read_paths = _read_paths(_rebased(state.context, swap))
+        await state.tool_context.clean_file_cache(reserved_file_paths=read_paths)
+        # No await from here on: whoever looks sees the context of before or that of after. What came during the last one
+        # is looked at anew; a file whose Read came then may be gone from the cache, and is read again before an edit.
+        if not _still_there(state.context, swap):
+            return False
         gathered = _compat.reply_usage(self.agent)
-        await state.tool_context.clean_file_cache(reserved_file_paths=_read_paths(context))
-        # No await from here on: whoever looks sees the context of before or that of after.
-        state.context = context
+        state.context = _rebased(state.context, swap)
         if swap.summary is not None:
             state.summary = swap.summary if isinstance(swap.summary, str) else list(swap.summary)
         if gathered is not None and _compat.reply_usage(self.agent) is None:

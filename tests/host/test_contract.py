@@ -211,6 +211,40 @@ async def test_what_is_observed_during_an_automatic_compression_is_kept():
     assert "Bob says: mind the gap." in text_of(model.chats[0].messages)
 
 
+async def test_what_is_observed_while_the_file_cache_is_cleaned_is_kept(monkeypatch):
+    agent = an_agent(turns=20)
+    cleaning, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*_, **__):
+        cleaning.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(type(agent.state.tool_context), "clean_file_cache", slow)
+    compression = asyncio.create_task(agent.compress_context(context_config=LOW))
+    await cleaning.wait()
+    await agent.observe(AssistantMsg(name="bob", content="Bob says: mind the gap."))
+    go_on.set()
+    await compression
+
+    assert applied(agent)
+    assert agent.state.context[-1].get_text_content() == "Bob says: mind the gap."
+
+
+async def test_a_context_that_is_replaced_while_the_file_cache_is_cleaned_is_left_alone(monkeypatch):
+    agent = an_agent(turns=20)
+    others = [user("Something else.")]
+
+    async def replacing(*_, **__):
+        await asyncio.sleep(0)
+        agent.state.context = others
+
+    monkeypatch.setattr(type(agent.state.tool_context), "clean_file_cache", replacing)
+    await agent.compress_context(context_config=LOW)
+
+    assert receipts(agent)[-1].outcome == "failed"
+    assert agent.state.context is others
+
+
 async def test_what_is_observed_during_a_manual_compression_is_kept():
     gate, model = gated()
     agent = an_agent(model=model, turns=25)
