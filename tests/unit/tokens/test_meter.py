@@ -208,7 +208,8 @@ async def test_a_cancelled_call_leaves_the_meter_right() -> None:
     fresh, counter = Fresh("cancel"), WordCounter()
     meter, messages = Meter(counter), conversation(fresh, 20)
     await meter.weigh_request(messages, TOOLS, model_key=MODEL)
-    messages.append(message(text_block("word " * 1_000_000)))
+    # Every piece is another one: what is remembered would be counted at one go.
+    messages.append(message(text_block(" ".join(map(str, range(1_000_000))))))
 
     task = asyncio.create_task(meter.weigh_request(messages, TOOLS, model_key=MODEL))
     await asyncio.sleep(0)
