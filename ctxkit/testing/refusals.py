@@ -1,11 +1,14 @@
 """What providers answer to a request that is larger than the window: real HTTP bodies, and the SDKs' own exceptions."""
 
 import copy
+import json
 from importlib import import_module
 from typing import Any, Final, Literal
 
-Provider = Literal["openai", "azure", "anthropic", "deepseek", "dashscope", "moonshot", "vllm", "llamacpp"]
-"""Whose wording a refusal has; all but Anthropic speak OpenAI's protocol."""
+Provider = Literal[
+    "openai", "azure", "anthropic", "deepseek", "dashscope", "moonshot", "vllm", "llamacpp", "gemini", "ollama"
+]
+"""Whose wording a refusal has; all but Anthropic, Gemini and Ollama speak OpenAI's protocol."""
 
 _BODIES: Final[dict[str, dict[str, Any]]] = {
     "openai": {
@@ -84,6 +87,14 @@ _BODIES: Final[dict[str, dict[str, Any]]] = {
             "n_ctx": "{limit}",
         }
     },
+    "gemini": {
+        "error": {
+            "code": 400,
+            "message": "The input token count ({needed}) exceeds the maximum number of tokens allowed ({limit}).",
+            "status": "INVALID_ARGUMENT",
+        }
+    },
+    "ollama": {"error": "prompt too long; exceeded max context length by {over} tokens"},
 }
 
 _CLASSES: Final = {
@@ -98,6 +109,34 @@ _CLASSES: Final = {
 _SERVER_ERRORS: Final = 500
 
 
+class ClientError(Exception):
+    """Stands in for the exception of Google's SDK where that is not installed."""
+
+    def __init__(self, code: int, response_json: dict[str, Any]) -> None:
+        self.code = code
+        self.details = response_json
+        self.status: str = response_json["error"]["status"]
+        self.message: str = response_json["error"]["message"]
+        super().__init__(f"{code} {self.status}. {response_json}")
+
+
+class ResponseError(Exception):
+    """Stands in for the exception of Ollama's SDK where that is not installed."""
+
+    def __init__(self, error: str, status_code: int) -> None:
+        self.error: str = json.loads(error)["error"]
+        self.status_code = status_code
+        super().__init__(self.error)
+
+
+def _class_of(module: str, stand_in: type[Exception]) -> Any:
+    """Return the class of an SDK that has the name of its stand-in, or the stand-in where there is no such SDK."""
+    try:
+        return getattr(import_module(module), stand_in.__name__)
+    except ImportError:
+        return stand_in
+
+
 def overflow_body(provider: Provider, *, limit_tokens: int, needed_tokens: int) -> dict[str, Any]:
     """Return the JSON body of a provider's HTTP 400 for a request over the window.
 
@@ -108,18 +147,29 @@ def overflow_body(provider: Provider, *, limit_tokens: int, needed_tokens: int) 
         msg = f"no overflow body of provider {provider!r}: use one of {', '.join(_BODIES)}"
         raise ValueError(msg)
     body: dict[str, Any] = copy.deepcopy(_BODIES[provider])
-    for part in (body, body.get("error", {})):
+    inner = body.get("error")
+    for part in (body, inner if isinstance(inner, dict) else {}):
         for key, value in part.items():
             if value in ("{needed}", "{limit}"):
                 part[key] = needed_tokens if value == "{needed}" else limit_tokens
-            elif key == "message":
-                part[key] = value.format(limit=limit_tokens, needed=needed_tokens)
+            elif isinstance(value, str) and key in {"message", "error"}:
+                part[key] = value.format(limit=limit_tokens, needed=needed_tokens, over=needed_tokens - limit_tokens)
     return body
 
 
 def overflow_error(provider: Provider, *, limit_tokens: int, needed_tokens: int) -> Exception:
-    """Return the exception that the provider's SDK raises for that body: `openai.` or `anthropic.BadRequestError`."""
+    """Return the exception that the provider's SDK raises for that body.
+
+    It is `openai.` or `anthropic.BadRequestError`; for Gemini `google.genai.errors.ClientError` and for Ollama
+    `ollama.ResponseError`, or where the SDK is not installed an exception of the same name and attributes.
+    """
     body = overflow_body(provider, limit_tokens=limit_tokens, needed_tokens=needed_tokens)
+    if provider == "gemini":
+        gemini: Exception = _class_of("google.genai.errors", ClientError)(400, body)
+        return gemini
+    if provider == "ollama":
+        ollama: Exception = _class_of("ollama", ResponseError)(json.dumps(body), 400)
+        return ollama
     return sdk_error("anthropic" if provider == "anthropic" else "openai", status=400, body=body)
 
 

@@ -7,8 +7,19 @@ import pytest
 from ctxkit.overflow import recognise
 from ctxkit.testing.refusals import overflow_body, overflow_error, sdk_error
 
-PROVIDERS = ["openai", "azure", "anthropic", "deepseek", "dashscope", "moonshot", "vllm", "llamacpp"]
-SAYS_NOT_HOW_MUCH = {"dashscope", "moonshot"}
+PROVIDERS = [
+    "openai",
+    "azure",
+    "anthropic",
+    "deepseek",
+    "dashscope",
+    "moonshot",
+    "vllm",
+    "llamacpp",
+    "gemini",
+    "ollama",
+]
+SAYS_NOT_HOW_MUCH = {"dashscope", "moonshot", "ollama"}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -16,13 +27,24 @@ def test_every_refusal_is_recognised_with_its_numbers(provider):
     found = recognise(overflow_error(provider, limit_tokens=32_768, needed_tokens=40_001))
 
     assert found is not None
-    assert found.limit_tokens == 32_768
+    assert found.limit_tokens == (None if provider == "ollama" else 32_768)
     assert found.needed_tokens == (None if provider in SAYS_NOT_HOW_MUCH else 40_001)
 
 
 def test_the_error_is_the_sdks_own():
     assert isinstance(overflow_error("openai", limit_tokens=1, needed_tokens=2), openai.BadRequestError)
     assert isinstance(overflow_error("anthropic", limit_tokens=1, needed_tokens=2), anthropic.BadRequestError)
+
+
+def test_where_an_sdk_is_absent_its_error_has_the_same_name_and_attributes():
+    gemini = overflow_error("gemini", limit_tokens=8192, needed_tokens=9000)
+    ollama = overflow_error("ollama", limit_tokens=8192, needed_tokens=9000)
+
+    assert (type(gemini).__name__, gemini.code, gemini.status) == ("ClientError", 400, "INVALID_ARGUMENT")
+    assert gemini.message == "The input token count (9000) exceeds the maximum number of tokens allowed (8192)."
+    assert gemini.details["error"]["message"] == gemini.message
+    assert (type(ollama).__name__, ollama.status_code) == ("ResponseError", 400)
+    assert ollama.error == "prompt too long; exceeded max context length by 808 tokens"
 
 
 def test_openais_error_has_the_code_and_the_response():
