@@ -130,7 +130,7 @@ def test_without_a_terminal_it_prints_plain_lines_and_leaves_no_folder(tmp_path)
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=60,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
