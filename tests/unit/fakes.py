@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from ctxkit.config import OverflowConfig, ResultsConfig, Settings, SummaryConfig, TriggersConfig
+from ctxkit.port import Request, Swap
 from ctxkit.schema import summary_json_schema
 from ctxkit.strategies import Situation
 from ctxkit.view import View
@@ -212,6 +213,40 @@ class FakeCodec:
         except (TypeError, KeyError) as error:
             msg = f"{line!r} is no message"
             raise ValueError(msg) from error
+
+
+@dataclass(kw_only=True)
+class FakePort:
+    """`ctxkit.port.AgentPort` on the fakes: its request is the system prompt, the summary and the context."""
+
+    model: Any
+    context: list[FakeMsg] = field(default_factory=list)
+    summary: Sequence[FakeText | FakeData] | str = ""
+    slot: dict[str, Any] = field(default_factory=dict)
+    name: str = "agent"
+    session_id: str = "session"
+    reply_id: str = ""
+    swaps: list[Swap] = field(default_factory=list)
+    """The changes that were made."""
+
+    async def request(self) -> Request:
+        layers = [FakeMsg(role="system", name="system", content=[text("You help.")], id="system")]
+        if self.summary:
+            pieces = [text(self.summary)] if isinstance(self.summary, str) else list(self.summary)
+            layers.append(FakeMsg(role="user", name="user", content=pieces, id="summary"))
+        return Request(messages=[*layers, *self.context])
+
+    async def host_count(self, pieces: Sequence[FakeText | FakeData]) -> int:
+        return int(sum(map(tokens_of, pieces)))
+
+    async def swap(self, swap: Swap) -> bool:
+        seen = len(swap.seen)
+        if [id(message) for message in self.context[:seen]] != [id(message) for message in swap.seen]:
+            return False
+        self.context = [*swap.context, *self.context[seen:]]
+        self.summary = self.summary if swap.summary is None else swap.summary
+        self.swaps.append(swap)
+        return True
 
 
 def _loaded(data: Any) -> Any:
