@@ -157,7 +157,7 @@ class Bench:
 
     async def _ours(self) -> None:
         """Do what `on_reasoning` does before the model is called."""
-        attached = await self._middleware._attach(self.agent)
+        attached = await self._middleware._agents.attach(self.agent)
         if attached is not None:
             async for _ in self._middleware._make_room(attached, self.agent):
                 pass
@@ -165,7 +165,7 @@ class Bench:
     async def tokens(self) -> int:
         """Return the tokens of the request as this side counts them."""
         self._reset()
-        attached = await self._middleware._attach(self.agent) if self.agent._reasoning_middlewares else None
+        attached = await self._middleware._agents.attach(self.agent) if self.agent._reasoning_middlewares else None
         if attached is None:
             return await self._model.count_tokens(**await self.agent._prepare_model_input())
         return (await attached.engine.gauge.read(attached.engine.port)).tokens

@@ -1,15 +1,32 @@
-"""One agent that a CompressionMiddleware serves: its engine, and where in a reply it is."""
+"""The agents that a CompressionMiddleware serves: of each its engine, and where in a reply it is."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from ctxkit.engine import Engine
+from ctxkit.host._codec import HostCodec
+from ctxkit.host._offload import guard_agent, guard_for
+from ctxkit.host._port import HostPort
+from ctxkit.host.context_config import settings_of
+from ctxkit.tokens import load_counter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxkit.engine import Engine
+    from agentscope.agent import Agent
+
+    from ctxkit.offload import Store
+    from ctxkit.tokens import Counter
+
+logger = logging.getLogger("ctxkit")
+
+_owners: WeakKeyDictionary[Agent, Attachments] = WeakKeyDictionary()
+"""Which middleware's agents include an agent: a second one in its list must not compress a second time."""
 
 
 class Attached:
@@ -52,3 +69,53 @@ class Attached:
     def is_in_tool(self, name: str) -> bool:
         """Whether a tool of this name runs now."""
         return name in self._tools
+
+
+class Attachments:
+    """The agents of one middleware, each attached at its first hook and kept no longer than it lives.
+
+    Args:
+        local_store: Where a copy goes of what an offloader cannot give back; in memory where unset.
+    """
+
+    def __init__(self, *, local_store: Store | None = None) -> None:
+        self._local_store = local_store
+        self._agents: WeakKeyDictionary[Agent, Attached] = WeakKeyDictionary()
+
+    def get(self, agent: Agent) -> Attached | None:
+        """Return what is known of an agent, if it is attached."""
+        return self._agents.get(agent)
+
+    async def attach(self, agent: Agent) -> Attached | None:
+        """Return what is known of an agent, made at the first hook; None where ctxkit cannot serve it."""
+        attached = self._agents.get(agent)
+        if attached is not None and attached.offloader is agent.offloader:
+            return attached
+        if _owners.setdefault(agent, self) is not self:
+            logger.warning("agent %r has two CompressionMiddlewares; the second one does nothing", agent.name)
+            return None
+        try:
+            counter = await load_counter()
+            # No await from here on: two hooks of one agent at once must not make two engines.
+            return self._attached_now(agent, counter)
+        except Exception:
+            logger.exception("ctxkit cannot serve agent %r, which runs without it", agent.name)
+            return None
+
+    def _attached_now(self, agent: Agent, counter: Counter) -> Attached:
+        """Return what is known of an agent, made or brought up to date with the offloader that it has now."""
+        attached = self._agents.get(agent)
+        if attached is not None and attached.offloader is agent.offloader:
+            return attached
+        local = self._local_store
+        if local is None and attached is not None and agent.offloader is not None:
+            local = attached.engine.guard.store  # so that what was stored before can still be read back
+        guard = guard_for(agent, settings_of(agent.context_config).offload, local_store=local)
+        guard_agent(agent, guard)
+        if attached is None:
+            engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
+            attached = self._agents[agent] = Attached(engine, offloader=agent.offloader)
+        else:
+            attached.engine.store_through(guard)
+            attached.offloader = agent.offloader
+        return attached

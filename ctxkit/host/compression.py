@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakKeyDictionary
 
 from agentscope.middleware import MiddlewareBase
 from agentscope.tool import ToolResponse
 
-from ctxkit.engine import Engine
 from ctxkit.errors import ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
-from ctxkit.host._attached import Attached
+from ctxkit.host._attached import Attachments
 from ctxkit.host._calls import call_fitting
-from ctxkit.host._codec import HostCodec
-from ctxkit.host._offload import guard_agent, guard_for
-from ctxkit.host._port import SLOT, HostPort
+from ctxkit.host._port import SLOT
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import context_event
 from ctxkit.plan import Reason
-from ctxkit.tokens import load_counter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -32,19 +27,17 @@ if TYPE_CHECKING:
     from agentscope.tool import ToolBase, ToolChunk
 
     from ctxkit.config import Settings
+    from ctxkit.engine import Engine
+    from ctxkit.host._attached import Attached
     from ctxkit.host._calls import CallNext
     from ctxkit.host.events import ContextEvent
     from ctxkit.offload import Store
     from ctxkit.plan import Receipt
-    from ctxkit.tokens import Counter
 
 logger = logging.getLogger("ctxkit")
 
 COMPRESSION_TOOL = "CompressContext"
 """Name of the host's tool by which an agent compresses its own context."""
-
-_owners: WeakKeyDictionary[Agent, CompressionMiddleware] = WeakKeyDictionary()
-"""Which instance serves an agent: a second one in its list must not compress a second time."""
 
 
 class CompressionMiddleware(MiddlewareBase):
@@ -59,8 +52,7 @@ class CompressionMiddleware(MiddlewareBase):
     """
 
     def __init__(self, *, local_store: Store | None = None) -> None:
-        self._local_store = local_store
-        self._agents: WeakKeyDictionary[Agent, Attached] = WeakKeyDictionary()
+        self._agents = Attachments(local_store=local_store)
         self._tasks: set[asyncio.Task[Receipt]] = set()
 
     async def get_middleware_key(self) -> str:
@@ -80,7 +72,7 @@ class CompressionMiddleware(MiddlewareBase):
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
         """Attach to the agent, and mark the time in which the host's own loop runs."""
-        attached = await self._attach(agent)
+        attached = await self._agents.attach(agent)
         if attached is None:
             async for item in next_handler():
                 yield item
@@ -102,7 +94,7 @@ class CompressionMiddleware(MiddlewareBase):
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
         """Make room before the model is asked, and pass on what came up while it was."""
-        attached = await self._attach(agent)
+        attached = await self._agents.attach(agent)
         if attached is None:
             async for item in next_handler():
                 yield item
@@ -118,7 +110,7 @@ class CompressionMiddleware(MiddlewareBase):
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[ToolChunk | ToolResponse, None]:
         """Admit each tool result to the context: what is oversized is stored whole and shortened."""
-        attached = await self._attach(agent)
+        attached = await self._agents.attach(agent)
         call = input_kwargs["tool_call"]
         if attached is None:
             async for chunk in next_handler():
@@ -141,7 +133,7 @@ class CompressionMiddleware(MiddlewareBase):
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: CallNext
     ) -> ChatResponse | AsyncGenerator[ChatResponse, None]:
         """Send a request that fits; where the provider still refuses it, send a smaller one."""
-        attached = await self._attach(agent)
+        attached = await self._agents.attach(agent)
         if attached is None:
             return await next_handler()
         attached.engine.tool_choice = input_kwargs["tool_choice"]
@@ -157,7 +149,7 @@ class CompressionMiddleware(MiddlewareBase):
             StoreError: What would leave the context could not be stored.
             SummaryError: No model made a summary, and the config forbids one without a model.
         """
-        attached = await self._attach(agent)
+        attached = await self._agents.attach(agent)
         if attached is None:
             await next_handler()
             return
@@ -183,40 +175,6 @@ class CompressionMiddleware(MiddlewareBase):
     async def __aexit__(self, *_: object) -> None:
         """Close."""
         await self.aclose()
-
-    async def _attach(self, agent: Agent) -> Attached | None:
-        """Return what is known of an agent, made at the first hook; None where ctxkit cannot serve it."""
-        attached = self._agents.get(agent)
-        if attached is not None and attached.offloader is agent.offloader:
-            return attached
-        if _owners.setdefault(agent, self) is not self:
-            logger.warning("agent %r has two CompressionMiddlewares; the second one does nothing", agent.name)
-            return None
-        try:
-            counter = await load_counter()
-            # No await from here on: two hooks of one agent at once must not make two engines.
-            return self._attached_now(agent, counter)
-        except Exception:
-            logger.exception("ctxkit cannot serve agent %r, which runs without it", agent.name)
-            return None
-
-    def _attached_now(self, agent: Agent, counter: Counter) -> Attached:
-        """Return what is known of an agent, made or brought up to date with the offloader that it has now."""
-        attached = self._agents.get(agent)
-        if attached is not None and attached.offloader is agent.offloader:
-            return attached
-        local = self._local_store
-        if local is None and attached is not None and agent.offloader is not None:
-            local = attached.engine.guard.store  # so that what was stored before can still be read back
-        guard = guard_for(agent, settings_of(agent.context_config).offload, local_store=local)
-        guard_agent(agent, guard)
-        if attached is None:
-            engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
-            attached = self._agents[agent] = Attached(engine, offloader=agent.offloader)
-        else:
-            attached.engine.store_through(guard)
-            attached.offloader = agent.offloader
-        return attached
 
     async def _offer_recall(self, attached: Attached, agent: Agent) -> None:
         """Give the agent the recall tools; asked at each reply, for its toolkit and state may be others by now."""

@@ -48,7 +48,7 @@ class Estimates(MiddlewareBase):
         self.middleware, self.noted = middleware, []
 
     async def on_model_call(self, agent, input_kwargs, next_handler):
-        gauge = self.middleware._agents[agent].engine.gauge
+        gauge = self.middleware._agents.get(agent).engine.gauge
         model = input_kwargs["current_model"]
         key = f"{type(model).__name__}:{model.model}"
         weight = await gauge.meter.weigh_request(input_kwargs["messages"], input_kwargs["tools"], model_key=key)

@@ -320,7 +320,7 @@ async def test_when_the_offloader_works_again_what_waited_is_stored():
     await a_long_run(agent, 2)
     assert applied(agent) == []
     offloader.down = False
-    attached = agent._reply_middlewares[0]._agents[agent]
+    attached = agent._reply_middlewares[0]._agents.get(agent)
     attached.engine.guard._resting_until = float("-inf")  # a minute later
     await a_long_run(agent, 2)
 
