@@ -262,10 +262,13 @@ def _match_at(body: str, query: str) -> int:
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True) if len(word) > 1)
     found = list(re.finditer(pattern, body, re.IGNORECASE)) if pattern else []
     shown = _EXCERPT_CHARS * 2 // 3
-    best, most = 0, 0
+    best, most = 0, (0, 0)
     for first in found:
-        inside = {m[0].lower() for m in found if first.start() <= m.start() and m.end() <= first.start() + shown}
-        if (score := sum(map(len, inside))) > most:
+        inside = [m for m in found if first.start() <= m.start() and m.end() <= first.start() + shown]
+        firsts = {m[0].lower(): m.end() for m in reversed(inside)}
+        # Of equal places the narrowest: there the words belong together, not to the line before.
+        score = (sum(map(len, firsts)), first.start() - max(firsts.values()))
+        if score > most or not most[0]:
             best, most = first.start(), score
     return best
 

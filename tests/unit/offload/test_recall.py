@@ -288,3 +288,10 @@ async def test_records_of_others_and_damaged_ones_are_read_as_far_as_they_go(tmp
 
 def test_a_fence_names_its_nonce_at_both_ends():
     assert fence("text", "ab12") == '<recalled nonce="ab12">\ntext\n</recalled nonce="ab12">'
+
+
+@pytest.mark.asyncio
+async def test_an_excerpt_shows_what_follows_where_the_words_of_the_query_stand_together(recall, offloader):
+    rows = [{"file": f"module_{n}.py", "lines": 900 + n, "digest": f"{n:016x}"} for n in range(40)]
+    await offloader.offload_context("s", [Message("a1", [Result("c", "Bash", json.dumps(rows))])])
+    assert f'"module_17.py", "lines": 917, "digest": "{17:016x}"' in await search(recall, "module_17.py digest")
