@@ -111,7 +111,7 @@ class Receipt:
 
     plan_id: str
     reason: Reason
-    outcome: Literal["applied", "unneeded", "refused", "failed"]
+    outcome: Literal["applied", "unneeded", "failed"]
     """`unneeded`: below the trigger, or nothing would have been gained. `failed`: the context is as it was."""
     tokens_before: int
     tokens_after: int

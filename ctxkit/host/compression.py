@@ -161,6 +161,27 @@ class CompressionMiddleware(MiddlewareBase):
             settings_of(config or agent.context_config), reason=reason, emit=_log_event, focus=_hint_text(instructions)
         )
 
+    async def compact(self, agent: Agent, *, focus: str | None = None) -> Receipt | None:
+        """Compress an agent's context now, whatever its trigger.
+
+        Args:
+            agent: An agent that has this middleware.
+            focus: What the summary must look after, in the user's words.
+
+        Returns:
+            What came of it; None where ctxkit cannot serve the agent, which the log explains.
+
+        Raises:
+            ContextUnfitError: Not even everything that may be done makes the request fit.
+            StoreError: What would leave the context could not be stored.
+            SummaryError: No model made a summary, and the config forbids one without a model.
+        """
+        attached = await self._agents.attach(agent)
+        if attached is None:
+            return None
+        settings = settings_of(agent.context_config)
+        return await attached.engine.compress(settings, reason=Reason.MANUAL, emit=_log_event, focus=focus, force=True)
+
     async def aclose(self) -> None:
         """Cancel what still runs and wait for it; the agents' contexts stay as they are."""
         tasks = list(self._tasks)

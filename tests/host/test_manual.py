@@ -327,3 +327,19 @@ async def test_an_automatic_compression_with_a_store_that_is_down_raises_nothing
     assert "Question 0:" in text_of(agent.state.context)
     assert "fine" in text_of(agent.state.context[-1:])
     assert len(agent.model.summary_requests) == 0
+
+
+@pytest.mark.row("A6")
+async def test_compact_compresses_below_the_trigger_and_looks_after_its_focus():
+    middleware = CompressionMiddleware()
+    model = ScriptedModel([], context_size=64_000)
+    agent = make_agent(model, offloader=memory_offloader(), middlewares=[middleware])
+    agent.state.context.extend([*history(40, size=400), user("Go on.")])
+    await agent.compress_context()
+    assert model.requests == []
+
+    receipt = await middleware.compact(agent, focus="Mind the harbour.")
+
+    assert (receipt.outcome, receipt.tokens_after < receipt.tokens_before) == ("applied", True)
+    assert "Mind the harbour." in text_of(model.requests[-1].messages)
+    assert agent.state.context[-1].get_text_content() == "Go on."
