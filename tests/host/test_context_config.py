@@ -115,8 +115,8 @@ def test_an_agent_takes_a_trigger_below_the_hosts_default_buffer():
         ({"summary_template": "{task_overview.x}"}, ["summary_template", "cannot be rendered"]),
         ({"summary_schema": {"type": "object"}}, ["summary_schema", "properties"]),
         (
-            {"summary_schema": {"type": "object", "properties": {"task_overview": {"type": "strng"}}}},
-            ["summary_schema", "properties/task_overview/type", "'strng'", "mend it there"],
+            {"summary_schema": {"type": "object", "properties": {"task_overview": {"type": "text"}}}},
+            ["summary_schema", "properties/task_overview/type", "'text'", "mend it there"],
         ),
         (
             {"summary_schema": {"type": "object", "properties": {"task_overview": 5}}},
