@@ -5,7 +5,10 @@
     ├── SummaryError                       no summary of the wanted quality could be had
     ├── StoreError                         the place that keeps what leaves the context
     │   ├── StoreWriteError                something could not be stored
+    │   │   ├── StoreFullError             a size limit of the store would be passed
+    │   │   └── StaleOwnerError            another owner has taken the session over
     │   ├── StoreReadError                 something stored could not be read
+    │   │   └── NewerFormatError           a newer ctxkit wrote it
     │   └── RecordNotFoundError            nothing is stored under that reference
     ├── SessionLockedError                 another owner holds the session
     └── ContextUnfitError                  the request cannot be made to fit the window
@@ -13,7 +16,7 @@
 Automatic hooks never raise one of these but `ContextUnfitError`; calls that a user makes by hand raise them all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class CtxkitError(Exception):
@@ -36,8 +39,20 @@ class StoreWriteError(StoreError):
     """Something could not be stored; nothing was removed from the context."""
 
 
+class StoreFullError(StoreWriteError):
+    """A size limit of the store would be passed; nothing was stored, and nothing was removed from the context."""
+
+
+class StaleOwnerError(StoreWriteError):
+    """Another owner has taken the session over; the one that lost it can no longer write."""
+
+
 class StoreReadError(StoreError):
     """Something that is stored could not be read back."""
+
+
+class NewerFormatError(StoreReadError):
+    """A newer ctxkit wrote it; it is left as it is, for reading it half would be losing the rest."""
 
 
 class RecordNotFoundError(StoreError):
@@ -45,7 +60,16 @@ class RecordNotFoundError(StoreError):
 
 
 class SessionLockedError(CtxkitError):
-    """Another owner holds the session; the message names it."""
+    """Another owner holds the session; the message names it.
+
+    Args:
+        message: Which session, who holds it since when, and what to do.
+        holder: The lock's record of its owner, as plain JSON; `None` where there is none.
+    """
+
+    def __init__(self, message: str, *, holder: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.holder = holder
 
 
 class ContextUnfitError(CtxkitError):

@@ -24,6 +24,27 @@ SHORTENED: Final = "ctxkit.content.shortened"
 STORE_FAILED: Final = "ctxkit.store.failed"
 """Something could not be stored: `what`, `problem`."""
 
+REDACTED: Final = "ctxkit.content.redacted"
+"""Secrets were replaced before something was stored or summarised: `counts`, by the rule's name."""
+
+PLAN_RESUMED: Final = "ctxkit.plan.resumed"
+"""A plan that was stored but not applied, because of a crash or a change meanwhile, was taken up again: `plan_id`."""
+
+SESSION_RESTORED: Final = "ctxkit.session.restored"
+"""An agent was given a saved session: `messages`, `rule` (`whole` or `texts`), `updated_at`, `repairs`."""
+
+SESSION_SAVE_FAILED: Final = "ctxkit.session.save_failed"
+"""A session could not be saved; the one saved before stays: `problem`."""
+
+SESSION_LOST: Final = "ctxkit.session.lost"
+"""Another owner has taken the session over, and nothing more of this one is written: `problem`."""
+
+REPAIRED: Final = "ctxkit.session.repaired"
+"""A context was repaired before it was used: `repairs`, one line each."""
+
+MAINTENANCE: Final = "ctxkit.session.maintenance"
+"""Old sessions were removed, or would be: `mode`, `removed`, `delayed`, each by session with its reason."""
+
 OVERFLOW: Final = "ctxkit.request.overflow"
 """A request did not fit, and a smaller view of it was sent: `limit_tokens`, `needed_tokens`, `attempt` (refusals of the
 provider so far; 0 where it was foreseen), `tokens_after`."""
