@@ -156,8 +156,16 @@ class FileStore:
         for count, (number, offset, size, trailer) in enumerate(records, 1):
             if count % _ENTRIES == 0:
                 await asyncio.sleep(0)
-            kind, key = (trailer.kind, trailer.key) if trailer else ("message", None)
-            yield Entry(reference=log, kind=kind, size=size, offset=offset, sequence=number, key=key)
+            known = trailer or lines.Line(b"")
+            yield Entry(
+                reference=log,
+                kind=known.kind,
+                size=size,
+                offset=offset,
+                sequence=number,
+                key=known.key,
+                provenance=known.provenance,
+            )
         for blob in blobs:
             yield blob
 

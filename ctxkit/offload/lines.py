@@ -17,13 +17,15 @@ from ctxkit.offload.store import MESSAGE, Record
 
 _OPENING: Final = b',"_ctxkit":{"k":'
 _TRAILER: Final = re.compile(
-    rb',"_ctxkit":\{"k":(?P<key>"(?:[^"\\]|\\.){0,3600}"),(?:"t":"(?P<kind>[a-z0-9_]{1,40})",)?"n":(?P<number>[0-9]{1,15})'
+    rb',"_ctxkit":\{"k":(?P<key>"(?:[^"\\]|\\.){0,3600}"),(?:"t":"(?P<kind>[a-z0-9_]{1,40})",)?'
+    rb'(?:"p":"(?P<provenance>[a-z+]{1,80})",)?"n":(?P<number>[0-9]{1,15})'
     rb',"c":"(?P<sum>[0-9a-f]{8})"\}\}'
 )
 TRAILER_BYTES: Final = 4096
 """No trailer is longer than this: a key of 300 characters takes at most 3,600 bytes when all of it is escaped."""
 
 _KIND: Final = re.compile(r"[a-z0-9_]{1,40}")
+_PROVENANCE: Final = re.compile(r"[a-z+]{0,80}")
 _KEY_CHARS: Final = 300
 FOREIGN_BYTES: Final = 1 << 18
 """Longer lines of others are taken at their brackets: parsing them would hold the interpreter for too long."""
@@ -38,6 +40,7 @@ class Line:
     number: int | None = None
     key: str | None = None
     kind: str = MESSAGE
+    provenance: str = ""
 
 
 def encode(record: Record) -> bytes:
@@ -56,6 +59,8 @@ def encode(record: Record) -> bytes:
         wrong = f"a key has 1 to {_KEY_CHARS} characters"
     elif not _KIND.fullmatch(record.kind):
         wrong = f"its kind is {record.kind!r}: give a short lower-case word"
+    elif not _PROVENANCE.fullmatch(record.provenance):
+        wrong = f"its provenance is {record.provenance!r}: give lower-case words joined by '+'"
     if wrong:
         msg = f"Record {record.key[:80]!r} cannot be stored: {wrong}."
         raise StoreWriteError(msg)
@@ -71,18 +76,18 @@ def seal(body: bytes, record: Record, number: int) -> bytes:
         number: Its place in the log, 1-based.
     """
     kind = b"" if record.kind == MESSAGE else b'"t":"%s",' % record.kind.encode()
-    head = b'%s%s%s,%s"n":%d' % (body[:-1], _OPENING, json.dumps(record.key).encode(), kind, number)
+    whose = b'"p":"%s",' % record.provenance.encode() if record.provenance else b""
+    head = b'%s%s%s,%s%s"n":%d' % (body[:-1], _OPENING, json.dumps(record.key).encode(), kind, whose, number)
     return b'%s,"c":"%08x"}}\n' % (head, zlib.crc32(head))
 
 
 def parse_trailer(tail: bytes) -> Line | None:
-    """Return number, key and kind from the last bytes of a line, unchecked and without a body."""
+    """Return number, key, kind and provenance from the last bytes of a line, unchecked and without a body."""
     at = tail.rfind(_OPENING)
     match = _TRAILER.fullmatch(tail, at) if at >= 0 else None
     if match is None:
         return None
-    kind = match["kind"].decode() if match["kind"] else MESSAGE
-    return Line(body=b"", number=int(match["number"]), key=json.loads(match["key"]), kind=kind)
+    return _line_of(match, b"")
 
 
 def unseal(line: bytes) -> Line | None:
@@ -94,8 +99,17 @@ def unseal(line: bytes) -> Line | None:
         return _foreign(line)
     if zlib.crc32(memoryview(line)[: match.start("sum") - len(b',"c":"')]) != int(match["sum"], 16):
         return None
-    kind = match["kind"].decode() if match["kind"] else MESSAGE
-    return Line(body=line[:at] + b"}", number=int(match["number"]), key=json.loads(match["key"]), kind=kind)
+    return _line_of(match, line[:at] + b"}")
+
+
+def _line_of(match: re.Match[bytes], body: bytes) -> Line:
+    return Line(
+        body=body,
+        number=int(match["number"]),
+        key=json.loads(match["key"]),
+        kind=match["kind"].decode() if match["kind"] else MESSAGE,
+        provenance=match["provenance"].decode() if match["provenance"] else "",
+    )
 
 
 def _foreign(line: bytes) -> Line | None:

@@ -59,6 +59,7 @@ class MemoryStore:
                 offset=len(session.log),
                 sequence=len(session.entries) + 1,
                 key=record.key,
+                provenance=record.provenance,
             )
             session.entries.append(entry)
             session.log += body + b"\n"

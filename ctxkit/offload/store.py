@@ -27,6 +27,8 @@ class Record:
     """A JSON object on one line, not empty."""
     kind: str = MESSAGE
     """What the body is, a short lower-case word; only `message` bodies are the host's."""
+    provenance: str = ""
+    """Whose words stand in it, lower-case words joined by `+` (see `ctxkit.offload.provenance`); empty where nobody said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,8 @@ class Entry:
     """The blob's name; `None` for a record."""
     created: float | None = None
     """Seconds since the epoch, where the store knows."""
+    provenance: str = ""
+    """The record's provenance; empty for a blob and where nobody said."""
 
 
 @runtime_checkable

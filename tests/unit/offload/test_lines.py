@@ -71,3 +71,16 @@ def test_a_lone_surrogate_becomes_an_escape():
 def test_what_cannot_stand_on_a_line_is_refused(record, said):
     with pytest.raises(StoreWriteError, match=said):
         lines.encode(record)
+
+
+def test_a_line_says_whose_words_stand_in_it():
+    record = Record(key="m1:0", body='{"id":"m1"}', provenance="assistant+tool")
+    line = lines.seal(lines.encode(record), record, 7).removesuffix(b"\n")
+    assert json.loads(line)["_ctxkit"]["p"] == "assistant+tool"
+    assert lines.unseal(line) == lines.Line(b'{"id":"m1"}', 7, "m1:0", "message", "assistant+tool")
+    assert lines.parse_trailer(line).provenance == "assistant+tool"
+
+
+def test_a_provenance_that_is_no_list_of_words_is_refused():
+    with pytest.raises(StoreWriteError, match="provenance"):
+        lines.encode(Record(key="m1:0", body='{"id":"m1"}', provenance='tool","n":9'))
