@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from agentscope.message import (
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     Block = TextBlock | ThinkingBlock | HintBlock | ToolCallBlock | ToolResultBlock | DataBlock
     Piece = TextBlock | DataBlock
     """What a tool result, a hint or the summary is made of."""
+
+    Identified = TypeVar("Identified", Msg, ToolCallBlock, ToolResultBlock)
+
+CallState = Literal["pending", "asking", "allowed", "submitted", "finished"]
+"""AgentScope's `ToolCallState`; asking and submitted calls wait for somebody outside."""
+
+ResultState = Literal["success", "error", "interrupted", "denied", "running"]
+"""AgentScope's `ToolResultState`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +136,7 @@ class Codec(Protocol):
         """
         ...
 
-    def result(self, text: str, *, id: str, name: str) -> ToolResultBlock:  # noqa: A002 - the host's word
+    def result(self, text: str, *, id: str, name: str, state: ResultState = "running") -> ToolResultBlock:  # noqa: A002 - the host's word
         """Return a new tool result with a text, the form in which oversized texts of any kind are stored."""
         ...
 
@@ -140,6 +148,14 @@ class Codec(Protocol):
 
     def with_input(self, call: ToolCallBlock, arguments: str) -> ToolCallBlock:
         """Return a copy of a tool call that has other arguments (JSON text)."""
+        ...
+
+    def with_state(self, call: ToolCallBlock, state: CallState) -> ToolCallBlock:
+        """Return a copy of a tool call that is in another state."""
+        ...
+
+    def with_id(self, item: Identified, id: str) -> Identified:  # noqa: A002 - the host's word
+        """Return a copy of a message or block that has another id."""
         ...
 
     def with_text(self, block: Block, text: str) -> Block:

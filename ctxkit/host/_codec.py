@@ -15,6 +15,7 @@ from agentscope.message import (
     ThinkingBlock,
     ToolCallBlock,
     ToolResultBlock,
+    ToolResultState,
     URLSource,
     UserMsg,
 )
@@ -23,7 +24,7 @@ from pydantic import AnyUrl
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ctxkit.port import Block, Piece
+    from ctxkit.port import Block, CallState, Identified, Piece, ResultState
 
 MARK = "ctxkit"
 """Key of the metadata of a message or a tool result under which ctxkit says what it did to it."""
@@ -58,9 +59,9 @@ class HostCodec:
         changes: dict[str, Any] = {"content": list(content), "metadata": _marked(message.metadata, mark)}
         return message.model_copy(update=changes)
 
-    def result(self, text: str, *, id: str, name: str) -> ToolResultBlock:  # noqa: A002 - the host's word
+    def result(self, text: str, *, id: str, name: str, state: ResultState = "running") -> ToolResultBlock:  # noqa: A002 - the host's word
         """Return a new tool result with a text."""
-        return ToolResultBlock(id=id, name=name, output=text)
+        return ToolResultBlock(id=id, name=name, output=text, state=ToolResultState(state))
 
     def with_output(
         self, result: ToolResultBlock, output: Sequence[Piece] | str, *, mark: Mapping[str, Any] | None = None
@@ -72,6 +73,14 @@ class HostCodec:
     def with_input(self, call: ToolCallBlock, arguments: str) -> ToolCallBlock:
         """Return a copy of a tool call that has other arguments."""
         return call.model_copy(update={"input": arguments})
+
+    def with_state(self, call: ToolCallBlock, state: CallState) -> ToolCallBlock:
+        """Return a copy of a tool call that is in another state."""
+        return call.model_copy(update={"state": state})
+
+    def with_id(self, item: Identified, id: str) -> Identified:  # noqa: A002 - the host's word
+        """Return a copy of a message or block that has another id."""
+        return item.model_copy(update={"id": id})
 
     def with_text(self, block: Block, text: str) -> Block:
         """Return a copy of a text, thinking or hint block that has another text."""

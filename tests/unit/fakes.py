@@ -182,8 +182,8 @@ class FakeCodec:
     ) -> FakeMsg:
         return replace(message, content=list(content), metadata=_marked(message.metadata, mark))
 
-    def result(self, text: str, *, id: str, name: str) -> FakeResult:  # noqa: A002 - the host's word
-        return FakeResult(id=id, name=name, output=text)
+    def result(self, text: str, *, id: str, name: str, state: str = "running") -> FakeResult:  # noqa: A002 - the host's word
+        return FakeResult(id=id, name=name, output=text, state=state)
 
     def with_output(
         self, result: FakeResult, output: Sequence[FakeText | FakeData] | str, *, mark: Mapping[str, Any] | None = None
@@ -193,6 +193,12 @@ class FakeCodec:
 
     def with_input(self, call: FakeCall, arguments: str) -> FakeCall:
         return replace(call, input=arguments)
+
+    def with_state(self, call: FakeCall, state: str) -> FakeCall:
+        return replace(call, state=state)
+
+    def with_id(self, item: Any, id: str) -> Any:  # noqa: A002 - the host's word
+        return replace(item, id=id)
 
     def with_text(self, block: FakeBlock, text: str) -> FakeBlock:
         return replace(block, **{block.type: text})
