@@ -12,54 +12,43 @@ from ctxkit.strategies.shorten import AdmissionStrategy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxkit.engine.compress import Compression
-    from ctxkit.engine.gauge import Reading
+    from ctxkit.engine.run import Run
     from ctxkit.plan import Receipt
     from ctxkit.strategies import Situation
 
 
-async def clear_context(
-    run: Compression, reading: Reading, situation: Situation, *, trigger: int, started: float
-) -> Receipt:
+async def clear_context(run: Run) -> Receipt:
     """Take all but the newest user request and unfinished calls out of a context; no model is asked.
 
     The summary layer stays, and says where the rest is.
 
     Args:
-        run: The compression that found that the context does not fit.
-        reading: What the request weighs.
-        situation: The context.
-        trigger: The tokens that the compression was due at.
-        started: When it began.
+        run: A run that found that the context does not fit.
 
     Raises:
         ContextUnfitError: Not even the newest request fits; the context is as it was.
         StoreWriteError: What would leave could not be stored; the context is as it was.
     """
-    engine, view = run.engine, situation.view
-    edits = plan_clear(situation)
-    leaves = taken_away(view, edits, engine.codec)
+    kit, view, model_key = run.kit, run.situation.view, run.reading.model_key
+    edits = plan_clear(run.situation)
+    leaves = taken_away(view, edits, kit.codec)
     reference = await run.store(leaves)
-    kept = apply_edits(view, edits, {}, engine.codec)
-    stays = engine.gauge.meter.calibrated(
-        await engine.gauge.weigh_messages(kept, model_key=reading.model_key), model_key=reading.model_key
-    )
-    room = run.settings.limit_tokens(situation.context_size) - situation.fixed_tokens - stays
-    layer = await engine.layers.next(
+    kept = apply_edits(view, edits, {}, kit.codec)
+    stays = kit.gauge.meter.calibrated(await kit.gauge.weigh_messages(kept, model_key=model_key), model_key=model_key)
+    room = run.limit_tokens - run.situation.fixed_tokens - stays
+    layer = await run.layers.next(
         leaves,
-        Draft(fields=engine.layers.current().fields, origin="extractive"),
+        Draft(fields=run.layers.current().fields, origin="extractive"),
         reference=reference,
         tokens=sum(edit.tokens for edit in edits if edit.kind is EditKind.DROP),
-        budget_tokens=max(0, int(min(room, run.layer_budget(situation)))),
+        budget_tokens=max(0, int(min(room, run.layer_budget))),
         keeps=kept,
         settings=run.settings,
-        model_key=reading.model_key,
+        model_key=model_key,
     )
-    shortened = await engine.shortener(run.settings, reading.model_key).carry_out(view, edits)
+    shortened = await kit.shortener(run.settings, model_key).carry_out(view, edits)
     run.problems.extend(shortened.problems)
-    return await run.commit(
-        reading, situation, shortened, layer, draft=None, reference=reference, trigger=trigger, started=started
-    )
+    return await run.commit(shortened, layer, draft=None, reference=reference)
 
 
 def plan_clear(situation: Situation) -> tuple[Edit, ...]:

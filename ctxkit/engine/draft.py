@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from agentscope.message import Msg
 
     from ctxkit.config import Settings
-    from ctxkit.engine.engine import Engine
     from ctxkit.engine.gauge import Reading
+    from ctxkit.engine.kit import Kit
+    from ctxkit.engine.layer import Layers
     from ctxkit.view import View
 
 _COLLECTED_TOKENS = 300
@@ -29,11 +30,13 @@ class Drafts:
     """Makes drafts for one agent.
 
     Args:
-        engine: The agent's engine.
+        kit: The agent's kit.
+        layers: The agent's summary layers.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, kit: Kit, layers: Layers) -> None:
+        self._kit = kit
+        self._layers = layers
 
     async def make(
         self, reading: Reading, view: View, leaves: Sequence[Msg], *, tokens: int, settings: Settings, focus: str | None
@@ -48,14 +51,14 @@ class Drafts:
             settings: How to summarise.
             focus: What the summary must look after, in the user's words.
         """
-        engine = self._engine
+        kit = self._kit
 
         async def count(text: str) -> int:
-            return round(await engine.gauge.pieces_tokens(text, model_key=reading.model_key))
+            return round(await kit.gauge.pieces_tokens(text, model_key=reading.model_key))
 
         summarizer = Summarizer(
-            LearningModel(engine, engine.port.model),
-            engine.codec,
+            LearningModel(kit, kit.port.model),
+            kit.codec,
             schema=settings.summary_schema,
             prompt=settings.compression_prompt,
             config=settings.summary,
@@ -64,23 +67,23 @@ class Drafts:
         material = Material(
             messages=leaves,
             request=self._finished(reading.request, view),
-            tool_choice=engine.tool_choice,
+            tool_choice=kit.tool_choice,
             room_tokens=reading.context_size - reading.tokens,
             tokens=tokens,
-            previous=layer_text(engine.port.summary),
+            previous=layer_text(kit.port.summary),
             instructions=focus,
-            ledger=engine.layers.current().ledger,
+            ledger=self._layers.current().ledger,
         )
         return await summarizer.draft(material)
 
     async def collect(self, reading: Reading, leaves: Sequence[Msg], *, settings: Settings) -> Draft:
         """Return the least summary of the messages that leave, made by code."""
-        engine = self._engine
+        kit = self._kit
 
         async def count(text: str) -> int:
-            return round(await engine.gauge.pieces_tokens(text, model_key=reading.model_key))
+            return round(await kit.gauge.pieces_tokens(text, model_key=reading.model_key))
 
-        excerpt = await Excerpt.of(leaves, ledger=engine.layers.current().ledger)
+        excerpt = await Excerpt.of(leaves, ledger=self._layers.current().ledger)
         fields = await extract_fields(excerpt, settings.summary_schema, max_tokens=_COLLECTED_TOKENS, count=count)
         return Draft(fields=fields, origin="extractive")
 
@@ -97,6 +100,6 @@ class Drafts:
         kept = [*request.messages[: layers + cut.message]]
         if cut.block > 0:
             kept.append(
-                self._engine.codec.with_content(view.messages[cut.message], view.contents[cut.message][: cut.block])
+                self._kit.codec.with_content(view.messages[cut.message], view.contents[cut.message][: cut.block])
             )
         return Request(messages=kept, tools=request.tools)

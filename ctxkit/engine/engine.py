@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,13 @@ from ctxkit import telemetry
 from ctxkit.engine.arrivals import Arrivals
 from ctxkit.engine.compress import Compression
 from ctxkit.engine.draft import Drafts
-from ctxkit.engine.gauge import Gauge
+from ctxkit.engine.kit import Kit
 from ctxkit.engine.layer import Layers
 from ctxkit.engine.request import RequestFitter
-from ctxkit.engine.shorten import ShortenEdits
+from ctxkit.engine.run import Run
 from ctxkit.errors import ContextUnfitError
 from ctxkit.ledger import scan_block
-from ctxkit.offload import Recall
 from ctxkit.strategies.images import images_of
-from ctxkit.tokens import Meter, Ruler
-from ctxkit.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,15 +27,11 @@ if TYPE_CHECKING:
 
     from ctxkit.config import Settings
     from ctxkit.engine.gauge import Reading
-    from ctxkit.engine.layer import Layer
     from ctxkit.offload import OffloadGuard
     from ctxkit.plan import Reason, Receipt
-    from ctxkit.port import AgentPort, Codec, EmitEvent, ModelPort, Swap
-    from ctxkit.tokens import Counter, Weight
+    from ctxkit.port import AgentPort, Codec, EmitEvent, ModelPort
+    from ctxkit.tokens import Counter
 
-_UNSURE_RATIO = 1.5
-"""Before the provider has reported a usage, a request counts as too large only from this share of its limit on: a prior
-tokenizer was seen to be wrong by up to 40% on the content of another model's (research on o200k, Qwen, Claude)."""
 _TARGETS = 32
 """How many requests' learnt targets are kept."""
 
@@ -53,8 +46,8 @@ class Look:
     """Whether anything is to be done: a compression, or something oversized to be shortened."""
 
 
-class Engine:
-    """One agent's engine.
+class Engine(Kit):
+    """One agent's engine: its kit, and what drives it.
 
     Args:
         port: The agent.
@@ -73,43 +66,22 @@ class Engine:
         guard: OffloadGuard,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.port = port
-        self.codec = codec
-        self.clock = clock
-        self.ruler = Ruler(counter)
-        meter = Meter(counter)
-        meter.load(port.slot.get("meter"))
-        self.gauge = Gauge(meter)
-        self.store_through(guard)
-        self.layers = Layers(self)
-        self.drafts = Drafts(self)
+        super().__init__(port, codec, counter=counter, guard=guard, clock=clock)
         self.receipts: deque[Receipt] = deque(maxlen=64)
-        self.tool_choice: object | None = None
-        """The tool choice of the agent's last request, which a warm summary call repeats."""
-        self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
+        self._layers = Layers(self)
+        self._drafts = Drafts(self, self._layers)
         self._arrivals = Arrivals()
         self._oversized = False
         self._images = 0
         self._tokens = 0
         self._rest_until = 0
         self._rest_step = 1
-        self._pending: list[tuple[str, dict[str, Any]]] = []
         self._busy: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
-
-    def store_through(self, guard: OffloadGuard) -> None:
-        """Store what leaves the context through this guard from now on."""
-        self.guard = guard
-        self.recall = None if guard.store is None else Recall(guard.store)
-        """Reads back what was stored; None where nothing can be."""
 
     @property
     def last_receipt(self) -> Receipt | None:
         """What came of the last compression, if there was one."""
         return self.receipts[-1] if self.receipts else None
-
-    def view(self) -> View:
-        """Return a view of the context as it is now."""
-        return View(self.port.context, agent_name=self.port.name, reply_id=self.port.reply_id)
 
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
@@ -159,9 +131,9 @@ class Engine:
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
         async with self._lock():
-            run = Compression(engine=self, settings=settings, reason=reason, emit=emit, focus=focus, force=force)
+            run = Run(kit=self, layers=self._layers, settings=settings, reason=reason, emit=emit)
             try:
-                receipt = await run.run()
+                receipt = await Compression(run=run, drafts=self._drafts, focus=focus, force=force).carry_out()
             except Exception as exc:
                 failed = run.failed(exc)
                 self.receipts.append(failed)
@@ -190,14 +162,6 @@ class Engine:
             self._busy = (loop, asyncio.Lock())
         return self._busy[1]
 
-    async def commit(self, swap: Swap, layer: Layer | None) -> bool:
-        """Swap the agent's context and remember the summary layer that goes with it."""
-        if not await self.port.swap(swap):
-            return False
-        if layer is not None:
-            self.layers.remember(layer)
-        return True
-
     def fitter(
         self,
         model: ModelPort,
@@ -210,39 +174,3 @@ class Engine:
         while len(self.learnt_targets) > _TARGETS:
             self.learnt_targets.popitem(last=False)
         return RequestFitter(self, model, messages, tools, settings=settings)
-
-    def shortener(self, settings: Settings, model_key: str) -> ShortenEdits:
-        """Return what shortens blocks of this agent."""
-        return ShortenEdits(
-            codec=self.codec,
-            guard=self.guard,
-            ruler=self.ruler,
-            settings=settings,
-            session_id=self.port.session_id,
-            media_tokens=lambda block: self.gauge.media_tokens(block, model_key=model_key),
-            prior_ratio=lambda block: self.gauge.prior_ratio(block, model_key=model_key),
-        )
-
-    def learn(self, weight: Weight, input_tokens: int, *, model_key: str) -> None:
-        """Anchor the estimates on a usage that the provider reported."""
-        self.gauge.meter.learn_taken(model_key, input_tokens)
-        self.gauge.meter.learn(weight, input_tokens, model_key=model_key)
-        self.save_meter()
-
-    def save_meter(self) -> None:
-        """Keep what the meter has learnt in the agent's state."""
-        self.port.slot["meter"] = self.gauge.meter.state()
-
-    def is_over(self, tokens: int, limit_tokens: int, model_key: str) -> bool:
-        """Whether a request is too large, as far as its estimate can be trusted."""
-        sure = self.gauge.meter.is_anchored(model_key)
-        return tokens > (limit_tokens if sure else limit_tokens * _UNSURE_RATIO)
-
-    def tell_later(self, name: str, **value: object) -> None:
-        """Keep an event for the next moment at which the host's stream can take it."""
-        self._pending.append((name, dict(value)))
-
-    def take_pending(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the events that were kept, and forget them."""
-        pending, self._pending = self._pending, []
-        return pending

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentscope.message import Msg
 
     from ctxkit.config import Settings
-    from ctxkit.engine.engine import Engine
+    from ctxkit.engine.kit import Kit
     from ctxkit.plan import Draft
     from ctxkit.port import Piece
 
@@ -39,11 +39,11 @@ class Layers:
     """Makes the layers of one agent, and remembers the one that was applied.
 
     Args:
-        engine: The agent's engine.
+        kit: The agent's kit.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
 
     def current(self) -> SummaryState:
         """Return what the agent's summary is made of.
@@ -51,9 +51,9 @@ class Layers:
         A summary that ctxkit did not write (the host's, a restored session's) is taken over as a note, word for word as
         far as there is room.
         """
-        saved = self._engine.port.slot.get(_SLOT)
+        saved = self._kit.port.slot.get(_SLOT)
         saved = saved if isinstance(saved, dict) else {}
-        text = layer_text(self._engine.port.summary)
+        text = layer_text(self._kit.port.summary)
         if saved.get("digest") == _digest(text):
             return SummaryState.from_json(saved.get("state"))
         if not text:
@@ -88,7 +88,7 @@ class Layers:
         state = await self.current().absorb(leaves, tokens=tokens, reference=reference)
         notes = [note for note in state.notes if note.startswith("An earlier summary")]
         state = replace(state, fields=dict(draft.fields), notes=tuple(notes))
-        gauge = self._engine.gauge
+        gauge = self._kit.gauge
 
         async def count(text: str) -> int:
             return round(await gauge.pieces_tokens(text, model_key=model_key))
@@ -101,13 +101,13 @@ class Layers:
             count=count,
             exclude=await _named_in(keeps),
         )
-        pieces = [self._engine.codec.text(text) for text in texts]
+        pieces = [self._kit.codec.text(text) for text in texts]
         return Layer(state=state, pieces=pieces, tokens=await gauge.pieces_tokens(pieces, model_key=model_key))
 
     def remember(self, layer: Layer) -> None:
         """Keep what an applied layer is made of, beside it in the agent's state."""
         saved: dict[str, Any] = {"state": layer.state.to_json(), "digest": _digest(layer_text(layer.pieces))}
-        self._engine.port.slot[_SLOT] = saved
+        self._kit.port.slot[_SLOT] = saved
 
 
 def layer_text(layer: Sequence[Piece] | str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from agentscope.message import Msg
 
-    from ctxkit.engine.engine import Engine
+    from ctxkit.engine.kit import Kit
     from ctxkit.port import Answer, ModelPort
 
 
@@ -19,12 +19,12 @@ class LearningModel:
     """An agent's model with the window that is known to be true; see `ctxkit.port.ModelPort`.
 
     Args:
-        engine: The agent's engine, which learns.
+        kit: The agent's kit, which learns.
         model: The model that is called.
     """
 
-    def __init__(self, engine: Engine, model: ModelPort) -> None:
-        self._engine = engine
+    def __init__(self, kit: Kit, model: ModelPort) -> None:
+        self._kit = kit
         self._model = model
 
     @property
@@ -35,7 +35,7 @@ class LearningModel:
     @property
     def context_size(self) -> int:
         """Tokens of the window: what the model claims, or less where its provider taught better."""
-        return self._engine.gauge.window(self._model)
+        return self._kit.gauge.window(self._model)
 
     async def call(
         self,
@@ -63,5 +63,5 @@ class LearningModel:
     def _learn(self, error: Exception) -> None:
         overflow = recognise(error)
         if overflow is not None and overflow.limit_tokens is not None:
-            self._engine.gauge.meter.learn_limit(self.key, overflow.limit_tokens)
-            self._engine.save_meter()
+            self._kit.gauge.meter.learn_limit(self.key, overflow.limit_tokens)
+            self._kit.save_meter()

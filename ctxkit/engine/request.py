@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentscope.message import Msg
 
     from ctxkit.config import Settings
-    from ctxkit.engine.engine import Engine
+    from ctxkit.engine.kit import Kit
     from ctxkit.plan import Edit
     from ctxkit.port import Block, ModelPort
     from ctxkit.tokens import Weight
@@ -51,10 +51,10 @@ class RequestFitter:
     """Fits one request of the host to one model, and learns from what the provider answers.
 
     The host calls the model hook again for each retry and each fallback model, always with the request in full; what was
-    learnt about a request is kept by the engine, so that the next try starts where the last one stopped.
+    learnt about a request is kept by the kit, so that the next try starts where the last one stopped.
 
     Args:
-        engine: The agent's engine.
+        kit: The agent's kit.
         model: The model that is about to be called; a fallback model may have a smaller window.
         messages: The host's messages, those of outer middlewares included.
         tools: The tool schemas.
@@ -63,14 +63,14 @@ class RequestFitter:
 
     def __init__(
         self,
-        engine: Engine,
+        kit: Kit,
         model: ModelPort,
         messages: Sequence[Msg],
         tools: Sequence[Mapping[str, Any]],
         *,
         settings: Settings,
     ) -> None:
-        self._engine = engine
+        self._kit = kit
         self._model = model
         self._messages = messages
         self._tools = tools
@@ -86,7 +86,7 @@ class RequestFitter:
         """
         whole = await self._weighed(self._messages)
         limit = self._limit()
-        target = self._engine.learnt_targets.get(self._memo_key())
+        target = self._kit.learnt_targets.get(self._memo_key())
         if target is None and self._is_too_large(whole.tokens, limit):
             target = self._emergency_target(limit)
         if target is None or whole.tokens <= target:
@@ -112,7 +112,7 @@ class RequestFitter:
         limit = self._limit()
         target = min(self._emergency_target(limit), int(tokens * _SHRINK_RATIO))
         # Remembered even where this was the last try: the host's own retry starts smaller than what was refused.
-        self._engine.learnt_targets[self._memo_key()] = target
+        self._kit.learnt_targets[self._memo_key()] = target
         self._refusals += 1
         if self._refusals > self._settings.overflow.retries:
             return None
@@ -122,7 +122,7 @@ class RequestFitter:
 
     def _learn_refusal(self, overflow: Overflow, sent: Sent) -> int:
         """Learn from a provider's refusal; return the tokens that the refused request had, as far as is known now."""
-        key, meter = self._model.key, self._engine.gauge.meter
+        key, meter = self._model.key, self._kit.gauge.meter
         if overflow.needed_tokens is not None:
             meter.learn(sent.weight, overflow.needed_tokens, model_key=key)
         tokens = meter.estimate(sent.weight, model_key=key)
@@ -130,16 +130,16 @@ class RequestFitter:
             meter.learn_limit(key, overflow.limit_tokens)
         elif tokens > self._model.context_size * _CREDIBLE_RATIO:
             meter.learn_limit(key, tokens)  # no number was named, but the window is smaller than what was refused
-        self._engine.save_meter()
+        self._kit.save_meter()
         return tokens
 
     def learn(self, input_tokens: int) -> None:
         """Anchor the estimates on what the provider says the request had."""
         if self._sent is not None:
-            self._engine.learn(self._sent.weight, input_tokens, model_key=self._model.key)
+            self._kit.learn(self._sent.weight, input_tokens, model_key=self._model.key)
 
     async def _weighed(self, messages: Sequence[Msg]) -> Sent:
-        meter, key = self._engine.gauge.meter, self._model.key
+        meter, key = self._kit.gauge.meter, self._model.key
         weight = await meter.weigh_request(messages, self._tools, model_key=key)
         return Sent(messages=messages, weight=weight, tokens=meter.estimate(weight, model_key=key))
 
@@ -160,7 +160,7 @@ class RequestFitter:
 
         def fits(sent: Sent) -> bool:
             is_smaller = refused_tokens is None or sent.tokens < refused_tokens
-            return is_smaller and not self._engine.is_over(sent.tokens, limit, self._model.key)
+            return is_smaller and not self._kit.is_over(sent.tokens, limit, self._model.key)
 
         edits = self._edits(situation, target)
         fitted = await self._edited(head, view, edits)
@@ -173,7 +173,7 @@ class RequestFitter:
 
     async def _edited(self, head: Sequence[Msg], view: View, edits: Sequence[Edit]) -> Sent:
         replacements = await self._shortened(view, edits)
-        kept = apply_edits(view, edits, replacements, self._engine.codec)
+        kept = apply_edits(view, edits, replacements, self._kit.codec)
         return await self._weighed([*head, *self._note(edits), *kept])
 
     def _edits(self, situation: Situation, target: int) -> tuple[Edit, ...]:
@@ -191,7 +191,7 @@ class RequestFitter:
         return shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
 
     async def _shortened(self, view: View, edits: Sequence[Edit]) -> dict[Place, Block]:
-        shortener = self._engine.shortener(self._settings, self._model.key)
+        shortener = self._kit.shortener(self._settings, self._model.key)
         replacements = {}
         for edit in edits:
             if edit.kind is EditKind.TRUNCATE:
@@ -203,7 +203,7 @@ class RequestFitter:
         return replacements
 
     async def _situation(self, whole: Sent, view: View) -> Situation:
-        gauge = self._engine.gauge
+        gauge = self._kit.gauge
         table = await gauge.table(view, model_key=self._model.key)
         return Situation(
             view=view,
@@ -216,7 +216,7 @@ class RequestFitter:
 
     def _split(self, messages: Sequence[Msg]) -> tuple[Sequence[Msg], View]:
         """Return the layers that stay (system prompt, summary) and a view of the rest."""
-        port = self._engine.port
+        port = self._kit.port
         layers = 0
         while layers < len(messages) and messages[layers].role == "system":
             layers += 1
@@ -233,10 +233,10 @@ class RequestFitter:
             f"<system-info>{len(out)} earlier messages (about {sum(edit.tokens for edit in out)} tokens) were left out of "
             "this request, which would not have fitted the context window.</system-info>"
         )
-        return [self._engine.codec.user_message(text)]
+        return [self._kit.codec.user_message(text)]
 
     def _tell(self, limit: int, *, needed_tokens: int | None) -> None:
-        self._engine.tell_later(
+        self._kit.tell_later(
             telemetry.OVERFLOW,
             limit_tokens=limit,
             needed_tokens=needed_tokens,
@@ -245,7 +245,7 @@ class RequestFitter:
         )
 
     def _limit(self) -> int:
-        return self._settings.limit_tokens(self._engine.gauge.window(self._model))
+        return self._settings.limit_tokens(self._kit.gauge.window(self._model))
 
     def _emergency_target(self, limit: int) -> int:
         return int(limit * self._settings.overflow.target_ratio)
@@ -256,8 +256,8 @@ class RequestFitter:
         The context was made to fit the agent's own model, so there an estimate must be sure; to another model, a fallback,
         a view that was not needed does less harm than a refusal or a prompt that is cut in silence.
         """
-        if self._model.key == self._engine.port.model.key:
-            return self._engine.is_over(tokens, limit, self._model.key)
+        if self._model.key == self._kit.port.model.key:
+            return self._kit.is_over(tokens, limit, self._model.key)
         return tokens > limit
 
     def _memo_key(self) -> tuple[str, int, str, int]:

@@ -1,0 +1,106 @@
+"""The kit of one agent: what all parts of its engine work with."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from ctxkit.engine.gauge import Gauge
+from ctxkit.engine.shorten import ShortenEdits
+from ctxkit.offload import Recall
+from ctxkit.tokens import Meter, Ruler
+from ctxkit.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctxkit.config import Settings
+    from ctxkit.offload import OffloadGuard
+    from ctxkit.port import AgentPort, Codec
+    from ctxkit.tokens import Counter, Weight
+
+_UNSURE_RATIO = 1.5
+"""Before the provider has reported a usage, a request counts as too large only from this share of its limit on: a prior
+tokenizer was seen to be wrong by up to 40% on the content of another model's (research on o200k, Qwen, Claude)."""
+
+
+class Kit:
+    """What the parts of one agent's engine share: the agent itself, what measures, stores and shortens, and what was learnt.
+
+    Args:
+        port: The agent.
+        codec: Builds and parses the host's blocks.
+        counter: The prior tokenizer.
+        guard: Stores what leaves the context.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        port: AgentPort,
+        codec: Codec,
+        *,
+        counter: Counter,
+        guard: OffloadGuard,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.port = port
+        self.codec = codec
+        self.clock = clock
+        self.ruler = Ruler(counter)
+        meter = Meter(counter)
+        meter.load(port.slot.get("meter"))
+        self.gauge = Gauge(meter)
+        self.store_through(guard)
+        self.tool_choice: object | None = None
+        """The tool choice of the agent's last request, which a warm summary call repeats."""
+        self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
+        """What requests that were refused aim at, by what tells them apart."""
+        self._pending: list[tuple[str, dict[str, Any]]] = []
+
+    def store_through(self, guard: OffloadGuard) -> None:
+        """Store what leaves the context through this guard from now on."""
+        self.guard = guard
+        self.recall = None if guard.store is None else Recall(guard.store)
+        """Reads back what was stored; None where nothing can be."""
+
+    def view(self) -> View:
+        """Return a view of the context as it is now."""
+        return View(self.port.context, agent_name=self.port.name, reply_id=self.port.reply_id)
+
+    def shortener(self, settings: Settings, model_key: str) -> ShortenEdits:
+        """Return what shortens blocks of this agent."""
+        return ShortenEdits(
+            codec=self.codec,
+            guard=self.guard,
+            ruler=self.ruler,
+            settings=settings,
+            session_id=self.port.session_id,
+            media_tokens=lambda block: self.gauge.media_tokens(block, model_key=model_key),
+            prior_ratio=lambda block: self.gauge.prior_ratio(block, model_key=model_key),
+        )
+
+    def is_over(self, tokens: int, limit_tokens: int, model_key: str) -> bool:
+        """Whether a request is too large, as far as its estimate can be trusted."""
+        sure = self.gauge.meter.is_anchored(model_key)
+        return tokens > (limit_tokens if sure else limit_tokens * _UNSURE_RATIO)
+
+    def learn(self, weight: Weight, input_tokens: int, *, model_key: str) -> None:
+        """Anchor the estimates on a usage that the provider reported."""
+        self.gauge.meter.learn_taken(model_key, input_tokens)
+        self.gauge.meter.learn(weight, input_tokens, model_key=model_key)
+        self.save_meter()
+
+    def save_meter(self) -> None:
+        """Keep what the meter has learnt in the agent's state."""
+        self.port.slot["meter"] = self.gauge.meter.state()
+
+    def tell_later(self, name: str, **value: object) -> None:
+        """Keep an event for the next moment at which the host's stream can take it."""
+        self._pending.append((name, dict(value)))
+
+    def take_pending(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the events that were kept, and forget them."""
+        pending, self._pending = self._pending, []
+        return pending
