@@ -86,9 +86,7 @@ class KernelLock:
 
     def let_go(self) -> None:
         """Let go of the lock and keep the file open; does nothing where it is not held."""
-        import fcntl  # noqa: PLC0415 - not on Windows
-
-        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        _unlock(self.descriptor)
 
     def close(self) -> None:
         """Let go of the lock and close the file; a second time, or in a forked child, does nothing."""
@@ -96,16 +94,9 @@ class KernelLock:
             descriptor = self._open.pop()  # one step, so that a signal's handler and a thread never close it twice
         except IndexError:
             return
-        if self._pid != os.getpid():
-            return
-        import fcntl  # noqa: PLC0415 - not on Windows
-
-        try:
+        if self._pid == os.getpid():
             # Closing alone would leave it locked while a child has a copy that it has not closed yet.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        except OSError:
-            pass  # nothing to let go of on this file system
-        finally:
+            _unlock(descriptor)
             _descriptors.discard(descriptor)
             os.close(descriptor)
 
@@ -136,6 +127,17 @@ def locked(folder: Directory, *, timeout_s: float) -> Iterator[None]:
         yield
     finally:
         lock.close()
+
+
+def _unlock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        return  # what is locked there is another file
+    import fcntl  # noqa: PLC0415 - not on Windows
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    except OSError:
+        return  # a file system without locks has nothing to let go of
 
 
 def _close_copies() -> None:
