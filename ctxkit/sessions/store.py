@@ -1,6 +1,6 @@
 """What saves the sessions of agents, so that a new process goes on where the last one ended."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -36,6 +36,8 @@ class SavedSession:
     state: Mapping[str, Any]
     """AgentScope's own `AgentState` as plain JSON: `AgentState.model_validate(state)` loads it without ctxkit."""
     entry: SessionEntry
+    repairs: Sequence[str] = ()
+    """What was broken in what is stored and how it was read all the same, one line each."""
 
 
 @runtime_checkable
