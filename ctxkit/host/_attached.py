@@ -79,7 +79,7 @@ class Attachments:
     """
 
     def __init__(self, *, local_store: Store | None = None) -> None:
-        self._local_store = local_store
+        self.local_store = local_store
         self._agents: WeakKeyDictionary[Agent, Attached] = WeakKeyDictionary()
 
     def get(self, agent: Agent) -> Attached | None:
@@ -107,7 +107,7 @@ class Attachments:
         attached = self._agents.get(agent)
         if attached is not None and attached.offloader is agent.offloader:
             return attached
-        local = self._local_store
+        local = self.local_store
         if local is None and attached is not None and agent.offloader is not None:
             local = attached.engine.guard.store  # so that what was stored before can still be read back
         guard = guard_for(agent, settings_of(agent.context_config).offload, local_store=local)
@@ -119,3 +119,9 @@ class Attachments:
             attached.engine.store_through(guard)
             attached.offloader = agent.offloader
         return attached
+
+
+def attached_to(agent: Agent) -> Attached | None:
+    """Return what is known of an agent that some CompressionMiddleware serves; None before its first hook."""
+    owner = _owners.get(agent)
+    return None if owner is None else owner.get(agent)

@@ -3,6 +3,7 @@
 Every switch asks for a feature, never for a version. Private names in use, all of them stable from 2.0.0 to 2.0.11:
 
 - `Agent._prepare_model_input()`: the request as the host would send it, transforms of other middlewares included.
+- `Agent._reply_middlewares`: the middlewares that have `on_reply`, in the order in which they were given.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from agentscope.message import Msg, Usage
 from pydantic import Field, create_model
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentscope.agent import Agent
+    from agentscope.middleware import MiddlewareBase
 
     from ctxkit.port import Usage as CallUsage
 
@@ -39,6 +43,16 @@ async def prepare_request(agent: Agent) -> tuple[list[Msg], list[dict[str, Any]]
     """Return messages and tool schemas of the request that the host would send now."""
     prepared = await agent._prepare_model_input()  # noqa: SLF001 - no public twin; canary in tests/host
     return prepared["messages"], prepared.get("tools") or []
+
+
+def middlewares_of(agent: Agent) -> Sequence[MiddlewareBase]:
+    """Return an agent's middlewares that have `on_reply`, the outermost first."""
+    return agent._reply_middlewares  # noqa: SLF001 - no public twin; canary in tests/host
+
+
+def is_in_service(agent: Agent) -> bool:
+    """Whether AgentScope's service runs the agent; it puts middlewares of its own into each agent that it assembles."""
+    return any(type(middleware).__module__.startswith("agentscope.app.") for middleware in middlewares_of(agent))
 
 
 def reply_usage(agent: Agent) -> Usage | None:

@@ -55,6 +55,11 @@ class CompressionMiddleware(MiddlewareBase):
         self._agents = Attachments(local_store=local_store)
         self._tasks: set[asyncio.Task[Receipt]] = set()
 
+    @property
+    def local_store(self) -> Store | None:
+        """Where a copy goes of what an offloader cannot give back; `None` for in memory."""
+        return self._agents.local_store
+
     async def get_middleware_key(self) -> str:
         """Return the key of ctxkit's state in `agent.state.middle_context`."""
         return SLOT

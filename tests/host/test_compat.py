@@ -21,7 +21,7 @@ from tests.host.agents import fetches, history, make_agent, memory_offloader, te
 
 pytestmark = pytest.mark.row("X19")
 
-PRIVATE = {"_prepare_model_input", "_backend"}
+PRIVATE = {"_prepare_model_input", "_backend", "_reply_middlewares"}
 """The private names of the host that ctxkit uses, each with a canary below."""
 ROOM = Path(ctxkit.__file__).parent / "host"
 
@@ -55,6 +55,15 @@ async def test_the_prepared_request_is_the_one_that_the_host_sends():
 def test_the_prepared_request_takes_no_argument():
     assert list(inspect.signature(Agent._prepare_model_input).parameters) == ["self"]
     assert inspect.iscoroutinefunction(Agent._prepare_model_input)
+
+
+def test_an_agents_middlewares_are_known_in_order():
+    class First(CompressionMiddleware):
+        pass
+
+    given = [First(), CompressionMiddleware()]
+
+    assert list(_compat.middlewares_of(make_agent(ScriptedModel(), middlewares=given))) == given
 
 
 def test_the_hosts_workspace_has_a_backend_that_deletes(tmp_path):
