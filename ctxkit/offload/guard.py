@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxkit.offload.offloader import StoreOffloader
-from ctxkit.offload.store import Store
+from ctxkit.offload.offloader import StoreOffloader, told_keys
+from ctxkit.offload.store import Record, Store
 from ctxkit.port import Codec
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Stored:
     """What to name in the context; `None` where it is stored nowhere."""
     recallable: bool = False
     """Whether the recall tools can read it back."""
+    keys: tuple[str, ...] = ()
+    """Keys of the records that messages became in the guard's `store`, in order; empty where they are not there."""
     error: str | None = None
     """What went wrong, also where it was stored in the other place; `None` where nothing did."""
 
@@ -92,11 +94,21 @@ class OffloadGuard:
 
     async def store_messages(self, session_id: str, msgs: "Sequence[Msg]") -> Stored:
         """Store messages that are about to leave the context; they are removed only if `reference` is set."""
-        local, trouble = None, None
-        if self._local is not None:
+        if self._local is None:
+            with told_keys() as keys:
+                reference, error = await self._foreign("offload_context", session_id, msgs=list(msgs))
+            return self._outcome(None, None, reference, error, keys=keys)
+        with told_keys() as keys:
             local, trouble = await self._try(self._local.offload_context, session_id, msgs)
         reference, error = await self._foreign("offload_context", session_id, msgs=list(msgs))
-        return self._outcome(local, trouble, reference, error)
+        return self._outcome(local, trouble, reference, error, keys=keys)
+
+    async def store_records(self, session_id: str, records: Sequence[Record]) -> str | None:
+        """Store records of ctxkit's own beside the messages, where there is a store; return what went wrong, or None."""
+        if self.store is None:
+            return None
+        _, error = await self._try(self.store.append, session_id, records)
+        return error
 
     async def store_result(self, session_id: str, result: "ToolResultBlock") -> Stored:
         """Store a whole tool result before it is shortened."""
@@ -114,10 +126,23 @@ class OffloadGuard:
             stored, _ = await self._try(self._local.offload_data_block, block)
         return stored
 
-    def _outcome(self, local: str | None, trouble: str | None, reference: str | None, error: str | None) -> Stored:
+    def _outcome(
+        self,
+        local: str | None,
+        trouble: str | None,
+        reference: str | None,
+        error: str | None,
+        *,
+        keys: Sequence[str] = (),
+    ) -> Stored:
         problems = "; ".join(text for text in (error, trouble) if text) or None
         recallable = local is not None or (self._readable and reference is not None)
-        return Stored(reference=reference or local, recallable=recallable, error=problems)
+        return Stored(
+            reference=reference or local,
+            recallable=recallable,
+            keys=tuple(keys) if recallable else (),
+            error=problems,
+        )
 
     async def _foreign(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, str | None]:
         """Call a method of the offloader: (what it returned or None, what went wrong or None)."""

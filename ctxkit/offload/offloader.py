@@ -4,7 +4,9 @@ import asyncio
 import binascii
 import mimetypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -22,6 +24,23 @@ _PIECE_CHARS: Final = 32_768
 """Text is dumped, encoded and decoded in pieces of this size, with a pause between them for other tasks."""
 
 _EXTENSION: Final = re.compile(r"\.[a-z0-9]{1,10}")
+
+_TOLD: Final[ContextVar[list[str] | None]] = ContextVar("ctxkit_stored_keys", default=None)
+
+
+@contextmanager
+def told_keys() -> Iterator[list[str]]:
+    """Collect the keys of the records that are stored inside, in order.
+
+    The host's protocol returns one reference for all messages, and the object that is called may be anybody's own round
+    a `StoreOffloader`: so the keys come out beside it.
+    """
+    keys: list[str] = []
+    token = _TOLD.set(keys)
+    try:
+        yield keys
+    finally:
+        _TOLD.reset(token)
 
 
 class Offloader(Protocol):
@@ -72,7 +91,11 @@ class StoreOffloader:
             if pending >= _PIECE_CHARS:
                 pending = 0
                 await asyncio.sleep(0)
-        return await self.store.append(session_id, records)
+        reference = await self.store.append(session_id, records)
+        told = _TOLD.get()
+        if told is not None:
+            told.extend(record.key for record in records)
+        return reference
 
     async def offload_tool_result(self, session_id: str, tool_result: "ToolResultBlock", **_: Any) -> str:
         """Store the whole output of a tool as text and return its reference.

@@ -1,5 +1,6 @@
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -58,6 +59,10 @@ async def stored_of(store):
     return [entry.kind async for entry in store.list("s")]
 
 
+async def keys_of(store):
+    return tuple([entry.key async for entry in store.list("s") if entry.key is not None])
+
+
 @pytest.mark.asyncio
 async def test_without_an_offloader_nothing_is_stored_and_nothing_is_wrong():
     guard = guard_of(None)
@@ -71,7 +76,9 @@ async def test_without_an_offloader_nothing_is_stored_and_nothing_is_wrong():
 async def test_what_an_offloader_of_ours_stores_can_be_recalled_from_its_own_store():
     store = MemoryStore()
     guard = guard_of(StoreOffloader(store, FakeCodec()), local=MemoryStore())
-    assert await guard.store_messages("s", MESSAGES) == Stored(reference=store.reference("s"), recallable=True)
+    stored = await guard.store_messages("s", MESSAGES)
+    assert stored == Stored(reference=store.reference("s"), recallable=True, keys=await keys_of(store))
+    assert len(stored.keys) == len(MESSAGES)
     assert guard.store is store
     assert await stored_of(store) == ["message"]
 
@@ -82,7 +89,8 @@ async def test_beside_an_offloader_that_only_writes_a_copy_is_kept():
     foreign = Foreign()
     guard = guard_of(foreign, local=local)
     expected = Stored(reference="s3://bucket/reference", recallable=True)
-    assert await guard.store_messages("s", MESSAGES) == expected
+    stored = await guard.store_messages("s", MESSAGES)
+    assert stored == replace(expected, keys=await keys_of(local))
     assert await guard.store_result("s", RESULT) == expected
     assert await stored_of(local) == ["message", "blob"]
     assert foreign.calls == [("context", "s", MESSAGES), ("result", "s", RESULT)]
