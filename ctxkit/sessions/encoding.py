@@ -12,15 +12,19 @@ _CONTEXT: Final = "context"
 _OPENING: Final = b'"context":['
 
 
-def encode_state(state: Mapping[str, Any]) -> bytes:
+def encode_state(state: Mapping[str, Any], *, messages: Sequence[bytes] | None = None) -> bytes:
     """Return a state as JSON, UTF-8; blocks for as long as that takes, so call it in a thread.
 
     A lone surrogate, which is no character and which no strict JSON parser takes, becomes `?`.
 
+    Args:
+        state: The state.
+        messages: What `encode_piece` gave for each message of its context, if that is known already.
+
     Raises:
         ValueError: It is no plain JSON; the message says why.
     """
-    return b"".join(_pieces(state))
+    return b"".join(_pieces(state, messages))
 
 
 def decode_state(data: bytes) -> dict[str, Any]:
@@ -55,13 +59,19 @@ def encode_piece(value: object) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _pieces(state: Mapping[str, Any]) -> Iterator[bytes]:
+def messages_of(state: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the messages of a state's context; none where it has no list of them."""
+    context = state.get(_CONTEXT)
+    return context if isinstance(context, list | tuple) else ()
+
+
+def _pieces(state: Mapping[str, Any], messages: Sequence[bytes] | None) -> Iterator[bytes]:
     between = b"{"
     for key, value in state.items():
-        if key == _CONTEXT and isinstance(value, Sequence) and not isinstance(value, str) and value:
+        if key == _CONTEXT and messages_of(state):
             yield between + _OPENING
-            for at, message in enumerate(value):
-                yield (b",\n" if at else b"\n") + encode_piece(message)
+            for at, message in enumerate(messages or map(encode_piece, value)):
+                yield (b",\n" if at else b"\n") + message
             yield b"\n]"
         else:
             yield between + encode_piece(str(key)) + b":" + encode_piece(value)

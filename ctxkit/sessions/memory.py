@@ -84,10 +84,6 @@ class MemorySessionStore:
         found = self._sessions.get(session_id)
         return found.row if found is not None else None
 
-    async def epoch(self, session_id: str) -> int:
-        """Return the highest epoch that was used on a session, 0 where none was."""
-        return self._epochs.get(session_id, 0)
-
     async def trash(self, session_id: str, *, saved_at: float | None = None) -> bool:
         """Move a session to the trash, unless it was saved since."""
         found = self._sessions.get(session_id)

@@ -74,13 +74,3 @@ class Peeks(Protocol):
             StoreReadError: It cannot be read.
         """
         ...
-
-    async def epoch(self, session_id: str) -> int:
-        """Return the highest epoch that was used on a session, 0 where none was.
-
-        An owner whose lock counts from 1 again, since its files are gone, takes one above it.
-
-        Raises:
-            StoreReadError: It cannot be read.
-        """
-        ...

@@ -1,0 +1,47 @@
+"""One thread of a store's own, in which everything that blocks is done, one thing after another."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+class Worker:
+    """Runs calls in one thread, which is started when it is first needed, again after `aclose` or a fork.
+
+    Args:
+        name: Name of the thread.
+        closed: Called in the thread after its last call.
+    """
+
+    def __init__(self, name: str, *, closed: Callable[[], None] | None = None) -> None:
+        self._name = name
+        self._closed = closed
+        self._guard = threading.Lock()
+        self._pid = os.getpid()
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def run(self, call: Callable[[], _T]) -> _T:
+        """Return what a call returns; a caller that is cancelled leaves at once, and the call is carried out or not."""
+        return await asyncio.wrap_future(self._own().submit(call))
+
+    async def aclose(self) -> None:
+        """End the thread when it has done what it was given."""
+        with self._guard:
+            thread, self._thread = self._thread, None
+        if thread is not None and self._pid == os.getpid():
+            if self._closed is not None:
+                await asyncio.wrap_future(thread.submit(self._closed))
+            thread.shutdown(wait=False)
+
+    def _own(self) -> ThreadPoolExecutor:
+        with self._guard:
+            if self._thread is None or self._pid != os.getpid():
+                # A forked child has none of its parent's threads.
+                self._pid = os.getpid()
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
+            return self._thread
