@@ -1,13 +1,20 @@
 """Repair of contexts, saved states and session files."""
 
 from ctxkit.sessions.repair.context import repair_context
+from ctxkit.sessions.repair.file import repair_file, session_files
+from ctxkit.sessions.repair.findings import FileReport
 from ctxkit.sessions.repair.mend import MISSING_RESULT
 from ctxkit.sessions.repair.report import Repair, Repaired, RepairedState
+from ctxkit.sessions.repair.state import repair_state
 
 __all__ = [
     "MISSING_RESULT",
+    "FileReport",
     "Repair",
     "Repaired",
     "RepairedState",
     "repair_context",
+    "repair_file",
+    "repair_state",
+    "session_files",
 ]

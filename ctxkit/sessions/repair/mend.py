@@ -89,6 +89,8 @@ class PairMender:
         """Decide on a call and its result."""
         if call.is_open:
             self._at(call).open_calls.add(call.place.block)
+            if call.shares_id and not self._is_running:
+                self._at(call).replaced[call.place.block] = self._named_anew(call)
         elif call.is_incomplete or call.is_copy:
             self._drop_call(call)
         else:

@@ -174,7 +174,7 @@ def _open_calls(
     is_parked = any(call.block.state in _AWAITING for call in unanswered)
     for call in unanswered:
         # The other calls of a parked reply are run when it goes on.
-        can_go_on = call.block.id and call.block.name and call.block.state != "finished"
+        can_go_on = call.block.id and call.block.name and call.block.state != "finished" and not call.is_copy
         call.is_open = (is_running and tail.id == reply_id) or bool(is_parked and can_go_on)
 
 
