@@ -84,7 +84,7 @@ class FileLease:
         if self._pid != os.getpid():
             return
         try:
-            write_holder(self._file.descriptor, replace(self.holder, released_ms=_now_ms()))
+            write_holder(self._file.descriptor, replace(self.holder, released_ms=time.time_ns() // 1_000_000))
         except OSError as exc:
             logger.warning("The record in %r could not be marked as released: %s", str(self.path), exc)
         finally:
@@ -152,6 +152,24 @@ def try_take(
             return FileLease(file, holder, guard=guard)
 
 
+def holder_of(folder: str | os.PathLike[str], name: str) -> Holder | None:
+    """Return who wrote the record of a lease file last; `None` where there is none that can be read."""
+    try:
+        with Directory.at(Path(folder).absolute(), create=False) as directory:
+            file = KernelLock(directory.open(name, os.O_RDONLY), directory.path / name)
+        try:
+            return read_holder(file.descriptor)
+        finally:
+            file.close()
+    except OSError:
+        return None
+
+
+def next_epoch(last: int = 0) -> int:
+    """Return a number above the last one, and not below the clock's milliseconds since 1970."""
+    return max(last + 1, time.time_ns() // 1_000_000)
+
+
 def held_error(what: str, holder: Holder | None, *, waited_s: float) -> SessionLockedError:
     """Return the error that says who holds something; blocks where the system has no `/proc`."""
     if holder is not None and (holder.released_ms is not None or holder.is_alive() is False):
@@ -205,7 +223,7 @@ def _record(folder: Directory, file: KernelLock, owner: Mapping[str, str | int],
     if isinstance(guard, MarkerLock):
         holder = guard.holder
     else:
-        holder = Holder.here(owner, epoch=max(read_epoch(file.descriptor) + 1, _now_ms()))
+        holder = Holder.here(owner, epoch=next_epoch(read_epoch(file.descriptor)))
     is_new = os.fstat(file.descriptor).st_size == 0
     write_holder(file.descriptor, holder)
     write_epoch(file.descriptor, holder.epoch)
@@ -214,7 +232,3 @@ def _record(folder: Directory, file: KernelLock, owner: Mapping[str, str | int],
     if isinstance(guard, MarkerLock):
         guard.settle()
     return holder
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
