@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ctxkit.testing.provider import FakeProvider, ProviderRequest, Refusal
     from ctxkit.testing.refusals import overflow_body, overflow_error, sdk_error
     from ctxkit.testing.scripted import BreakOff, ScriptedModel, ScriptedRequest, call, plain_summary
+    from ctxkit.testing.suites.store import StoreSuite
     from ctxkit.testing.tokenizers import RequestCounter, tokenizer
     from ctxkit.testing.wire import Reply
 
@@ -22,6 +23,7 @@ _HOME: Final = {
     "RequestCounter": "tokenizers",
     "ScriptedModel": "scripted",
     "ScriptedRequest": "scripted",
+    "StoreSuite": "suites.store",
     "call": "scripted",
     "overflow_body": "refusals",
     "overflow_error": "refusals",
@@ -39,6 +41,7 @@ __all__ = [
     "RequestCounter",
     "ScriptedModel",
     "ScriptedRequest",
+    "StoreSuite",
     "call",
     "overflow_body",
     "overflow_error",
