@@ -8,7 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ctxkit.config import OffloadConfig, OverflowConfig, ResultsConfig, SummaryConfig, TriggersConfig
+    from ctxkit.config import (
+        OffloadConfig,
+        OverflowConfig,
+        PrivacyConfig,
+        ResultsConfig,
+        SummaryConfig,
+        TriggersConfig,
+    )
     from ctxkit.errors import (
         ConfigError,
         ContextUnfitError,
@@ -27,7 +34,9 @@ if TYPE_CHECKING:
     from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
     from ctxkit.offload import Entry, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
+    from ctxkit.offload.redact import SecretRedactor
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
+    from ctxkit.sessions import SessionLocks
 
 __all__ = [
     "CompressionMiddleware",
@@ -48,12 +57,15 @@ __all__ = [
     "Offloader",
     "OverflowConfig",
     "Plan",
+    "PrivacyConfig",
     "Reason",
     "Receipt",
     "Record",
     "RecordNotFoundError",
     "ResultsConfig",
+    "SecretRedactor",
     "SessionLockedError",
+    "SessionLocks",
     "Store",
     "StoreError",
     "StoreOffloader",
@@ -67,7 +79,14 @@ __all__ = [
 ]
 
 _ROOMS: Final = {
-    "ctxkit.config": ("OffloadConfig", "OverflowConfig", "ResultsConfig", "SummaryConfig", "TriggersConfig"),
+    "ctxkit.config": (
+        "OffloadConfig",
+        "OverflowConfig",
+        "PrivacyConfig",
+        "ResultsConfig",
+        "SummaryConfig",
+        "TriggersConfig",
+    ),
     "ctxkit.errors": (
         "ConfigError",
         "ContextUnfitError",
@@ -86,7 +105,9 @@ _ROOMS: Final = {
     "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
     "ctxkit.offload": ("Entry", "FileStore", "MemoryStore", "Offloader", "Record", "Store", "StoreOffloader"),
+    "ctxkit.offload.redact": ("SecretRedactor",),
     "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
+    "ctxkit.sessions": ("SessionLocks",),
 }
 """Module to the public names that it defines; the imports above say the same to type checkers."""
 
