@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ctxkit.cli.demo import demo
+from ctxkit.cli.repair import repair
 
 app = typer.Typer(
     name="ctxkit",
@@ -41,3 +42,4 @@ def ctxkit(
 
 
 app.command()(demo)
+app.command()(repair)

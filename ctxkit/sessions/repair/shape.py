@@ -55,14 +55,34 @@ def shape(context: Sequence[object], codec: Codec) -> Shaped:
 
 def _salvage(item: object, codec: Codec, shaped: Shaped) -> None:
     """Take what can be read of a message that cannot."""
-    content = item.get("content") if isinstance(item, Mapping) else None
     if not isinstance(item, Mapping) or item.get("role") not in {"user", "assistant", "system"}:
         shaped.broken.append(item)
         _note(shaped, "broken_message", item, None, "is no message: it was dropped")
         return
+    whole = {"name": item["role"], **item}
+    own, foreign = _blocks(item, codec, shaped)
+    if foreign:
+        _note(shaped, "misplaced_block", item, foreign[0], f"is none of a message of the {item['role']}: it was moved")
+        before = _loaded({"role": "assistant", "name": whole["name"], "content": foreign}, codec)
+        shaped.messages += [] if before is None else [before]
+    message = _loaded({**whole, "content": own}, codec)
+    if message is None:
+        shaped.broken.append(item)
+        _note(shaped, "broken_message", item, None, "cannot be read: it was dropped")
+        return
+    if "name" not in item or not isinstance(item.get("content"), list):
+        _note(shaped, "broken_message", item, None, "had no name or no list of blocks: it was given them")
+    shaped.messages.append(message)
+
+
+def _blocks(
+    item: Mapping[str, Any], codec: Codec, shaped: Shaped
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Return the blocks of a message that can be read, and of them those that a message of its role may not have."""
+    content = item.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    whole = {"name": item["role"], **item}
+    may_have = _ALLOWED.get(item["role"])
     own: list[Mapping[str, Any]] = []
     foreign: list[Mapping[str, Any]] = []
     for block in content if isinstance(content, list) else [content]:
@@ -71,25 +91,11 @@ def _salvage(item: object, codec: Codec, shaped: Shaped) -> None:
             shaped.broken.append(block)
         if readable is None:
             _note(shaped, "broken_block", item, block, "cannot be read: it was dropped")
-            continue
-        may_have = _ALLOWED.get(item["role"])
-        (own if may_have is None or readable["type"] in may_have else foreign).append(readable)
-    if foreign:
-        _note(
-            shaped,
-            "misplaced_block",
-            item,
-            foreign[0],
-            f"may not stand in a message of the {item['role']}: it was moved",
-        )
-        before = _loaded({"role": "assistant", "name": whole["name"], "content": foreign}, codec)
-        shaped.messages += [] if before is None else [before]
-    message = _loaded({**whole, "content": own}, codec)
-    if message is None:
-        shaped.broken.append(item)
-        _note(shaped, "broken_message", item, None, "cannot be read: it was dropped")
-    else:
-        shaped.messages.append(message)
+        elif may_have is None or readable["type"] in may_have:
+            own.append(readable)
+        else:
+            foreign.append(readable)
+    return own, foreign
 
 
 def _readable(block: object, codec: Codec) -> Mapping[str, Any] | None:

@@ -35,6 +35,7 @@ class _Scan:
     findings: Findings = field(default_factory=Findings)
     has_messages: bool = False
     wanted_header: dict[str, Any] = field(default_factory=dict)
+    is_header_wrong: bool = False
 
     def keep(self, start: int, end: int) -> None:
         """Keep a line; neighbours become one range."""
@@ -141,19 +142,19 @@ def _settle_header(scan: _Scan, folder: Directory, name: str, status: os.stat_re
             "update ctxkit; the file is left as it is."
         )
         raise NewerFormatError(msg)
-    wanted = dict(found)
-    if not isinstance(found.get("id"), str) or not found["id"]:
-        wanted["id"] = _id_beside(folder, name) or name.removesuffix(SUFFIX)
+    wrong: dict[str, Any] = {}
     if version != _VERSION or isinstance(version, bool):
-        wanted["version"] = _VERSION
+        wrong["version"] = _VERSION
+    if not isinstance(found.get("id"), str) or not found["id"]:
+        wrong["id"] = _id_beside(folder, name) or name.removesuffix(SUFFIX)
     if not isinstance(found.get("timestamp"), str):
-        wanted["timestamp"] = datetime.fromtimestamp(status.st_mtime, UTC).isoformat()
-    scan.wanted_header = {"type": "session", "version": wanted.pop("version"), "id": wanted.pop("id"), **wanted}
+        wrong["timestamp"] = datetime.fromtimestamp(status.st_mtime, UTC).isoformat()
+    scan.wanted_header = {"type": "session", **found, **wrong}
+    scan.is_header_wrong = bool(wrong) and scan.header is not None
     if scan.header is None:
-        scan.findings.add(f"no header; made for session {scan.wanted_header['id']!r}")
-    elif scan.wanted_header != found:
-        changed = sorted(key for key in scan.wanted_header if scan.wanted_header[key] != found.get(key))
-        scan.findings.add(f"the header has no good {', '.join(changed)}; put right")
+        scan.findings.add(f"no header; made for session {wrong['id']!r}")
+    elif wrong:
+        scan.findings.add(f"the header has no good {', '.join(wrong)}; put right")
 
 
 def _id_beside(folder: Directory, name: str) -> str | None:
@@ -178,7 +179,7 @@ def _pieces(scan: _Scan) -> Iterator[Piece]:
 def _dropped(descriptor: int, scan: _Scan) -> Iterator[Piece]:
     """Yield what is dropped, as it stood there; each part ends with a line break."""
     header = scan.header
-    replaced = [] if header is None or header.value == scan.wanted_header else [(header.start, header.end)]
+    replaced = [(header.start, header.end)] if header is not None and scan.is_header_wrong else []
     for start, end in sorted([*scan.bad, *replaced]):
         yield start, end
         if read_at(descriptor, 1, end - 1) != b"\n":
