@@ -152,6 +152,8 @@ def refused(error: type[Exception], what: str) -> Iterator[None]:
     except error as exc:
         if not str(exc).strip():
             pytest.fail(f"{what}: {type(exc).__name__} without a message; say what, where and why")
+    except AssertionError:
+        raise
     except Exception as exc:  # noqa: BLE001 - whatever else it is, is the failure
         pytest.fail(f"{what}: {type(exc).__name__} ({exc}) instead of {error.__name__}; callers handle nothing else")
     else:
@@ -171,5 +173,7 @@ def may_fail(error: type[Exception], what: str) -> Iterator[None]:
         yield
     except error:
         pass
+    except AssertionError:
+        raise
     except Exception as exc:  # noqa: BLE001 - whatever else it is, is the failure
         pytest.fail(f"{what}: {type(exc).__name__} ({exc}) instead of {error.__name__}; callers handle nothing else")

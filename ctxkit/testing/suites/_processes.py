@@ -91,10 +91,11 @@ def must_outlive(suite: Suite[Any]) -> None:
     """Skip a test of a back end that keeps nothing beyond the process."""
     if not suite.durable:
         pytest.skip("durable = False: nothing outlives the process")
+    if not suite.kills:
+        pytest.skip("kills = 0: no process is to be killed")
 
 
 def must_share(suite: Suite[Any]) -> None:
     """Skip a test of a back end that one process at a time may open."""
-    must_outlive(suite)
-    if not suite.processes:
-        pytest.skip("processes = False: one process at a time may open the place")
+    if not suite.durable or not suite.processes:
+        pytest.skip("durable or processes = False: one process at a time may open the place")

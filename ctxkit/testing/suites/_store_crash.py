@@ -62,6 +62,7 @@ class CrashPromises(StorePart):
             run(self, tmp_path, partial(_check_writers, session=session, said={f"w{turn}": said}, repeat=True))
 
     def test_a_killed_process_disturbs_none_that_write_beside_it(self, tmp_path: Path) -> None:
+        must_outlive(self)
         must_share(self)
         chance = random.Random(2)
         for turn in range(max(1, self.kills // 3)):
