@@ -4,7 +4,7 @@ They are nested in `ctxkit.ContextConfig`, which adds AgentScope's own fields. E
 says in a `ConfigError` which field has which value and what to do about it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
@@ -190,6 +190,25 @@ class OffloadConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrivacyConfig:
+    """What is kept from disks and from summaries.
+
+    `LocalWorkspace` and `StoreOffloader` have their own `redactor` for what they store; this one is for what other
+    offloaders get, for summaries, and for saved sessions.
+    """
+
+    redact: bool = True
+    """Replace secrets in what leaves the context; off, everything goes as it is."""
+    redactor: Callable[[str], str] | None = None
+    """Returns a text without secrets, always the same for the same text; ctxkit's `SecretRedactor` where unset."""
+
+    def __post_init__(self) -> None:
+        _switch(self, "redact")
+        if self.redactor is not None and not callable(self.redactor):
+            _refuse(self, "redactor", self.redactor, "give a function that returns a text without secrets, or None")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """All that the engine needs to know, whichever class of config the agent was given."""
 
@@ -206,6 +225,7 @@ class Settings:
     triggers: TriggersConfig = field(default_factory=TriggersConfig)
     overflow: OverflowConfig = field(default_factory=OverflowConfig)
     offload: OffloadConfig = field(default_factory=OffloadConfig)
+    privacy: PrivacyConfig = field(default_factory=PrivacyConfig)
 
     def trigger_tokens(self, context_size: int) -> int:
         """Return the tokens above which a compression is due, for a window of `context_size` tokens."""

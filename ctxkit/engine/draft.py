@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxkit import telemetry
 from ctxkit.engine.layer import layer_text
 from ctxkit.engine.learning import LearningModel
+from ctxkit.offload.redact import counting, redact_messages, redactor_of
 from ctxkit.plan import Draft
 from ctxkit.port import Request
 from ctxkit.summary import Material, Summarizer
@@ -63,6 +65,7 @@ class Drafts:
             prompt=settings.compression_prompt,
             config=settings.summary,
             count=count,
+            redactor=redactor_of(settings.privacy),
         )
         material = Material(
             messages=leaves,
@@ -74,7 +77,11 @@ class Drafts:
             instructions=focus,
             ledger=self._layers.current().ledger,
         )
-        return await summarizer.draft(material)
+        with counting() as redacted:
+            draft = await summarizer.draft(material)
+        if redacted:
+            kit.tell_later(telemetry.REDACTED, counts=dict(redacted))
+        return draft
 
     async def collect(self, reading: Reading, leaves: Sequence[Msg], *, settings: Settings) -> Draft:
         """Return the least summary of the messages that leave, made by code."""
@@ -83,6 +90,7 @@ class Drafts:
         async def count(text: str) -> int:
             return round(await kit.gauge.pieces_tokens(text, model_key=reading.model_key))
 
+        leaves = await redact_messages(leaves, redactor_of(settings.privacy), kit.codec)
         excerpt = await Excerpt.of(leaves, ledger=self._layers.current().ledger)
         fields = await extract_fields(excerpt, settings.summary_schema, max_tokens=_COLLECTED_TOKENS, count=count)
         return Draft(fields=fields, origin="extractive")

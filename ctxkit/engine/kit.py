@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from ctxkit import telemetry
 from ctxkit.engine.gauge import Gauge
 from ctxkit.engine.shorten import ShortenEdits
 from ctxkit.offload import Recall
@@ -62,6 +63,7 @@ class Kit:
     def store_through(self, guard: OffloadGuard) -> None:
         """Store what leaves the context through this guard from now on."""
         self.guard = guard
+        guard.on_redacted = lambda counts: self.tell_later(telemetry.REDACTED, counts=dict(counts))
         self.recall = None if guard.store is None else Recall(guard.store)
         """Reads back what was stored; None where nothing can be."""
 

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from ctxkit.ledger import scan_block
+from ctxkit.offload.redact import redact_messages, redactor_of
 from ctxkit.summary import SummaryState, render
 from ctxkit.tokens import serve_loop
 
@@ -85,6 +86,7 @@ class Layers:
             settings: Template and shares.
             model_key: The model at hand.
         """
+        leaves = await redact_messages(leaves, redactor_of(settings.privacy), self._kit.codec)
         state = await self.current().absorb(leaves, tokens=tokens, reference=reference)
         notes = [note for note in state.notes if note.startswith("An earlier summary")]
         state = replace(state, fields=dict(draft.fields), notes=tuple(notes))

@@ -13,6 +13,7 @@ from ctxkit.host._codec import HostCodec
 from ctxkit.host._offload import guard_agent, guard_for
 from ctxkit.host._port import HostPort
 from ctxkit.host.context_config import settings_of
+from ctxkit.offload.redact import redactor_of
 from ctxkit.tokens import load_counter
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class Attachments:
         local = self.local_store
         if local is None and attached is not None and agent.offloader is not None:
             local = attached.engine.guard.store  # so that what was stored before can still be read back
-        guard = guard_for(agent, settings_of(agent.context_config).offload, local_store=local)
+        settings = settings_of(agent.context_config)
+        guard = guard_for(agent, settings.offload, local_store=local, redactor=redactor_of(settings.privacy))
         guard_agent(agent, guard)
         if attached is None:
             engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)

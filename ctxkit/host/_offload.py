@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agentscope.message import DataBlock, Msg, ToolResultBlock
 
     from ctxkit.config import OffloadConfig
+    from ctxkit.offload.redact import Redactor
 
 _NOWHERE = "nowhere: it could not be stored"
 """What the host is told where it must be given a reference and there is none."""
@@ -55,13 +56,16 @@ class GuardedOffloader:
         return getattr(self.offloader, name)
 
 
-def guard_for(agent: Agent, config: OffloadConfig, *, local_store: Store | None) -> OffloadGuard:
+def guard_for(
+    agent: Agent, config: OffloadConfig, *, local_store: Store | None, redactor: Redactor | None = None
+) -> OffloadGuard:
     """Return the guard round an agent's offloader.
 
     Args:
         agent: The agent.
         config: Time-out, and whether a copy is kept of what the offloader cannot give back.
         local_store: Where that copy goes; in memory where unset.
+        redactor: Redacts what an offloader gets that does not do so by itself.
     """
     offloader: object | None = agent.offloader
     if isinstance(offloader, GuardedOffloader):
@@ -70,7 +74,11 @@ def guard_for(agent: Agent, config: OffloadConfig, *, local_store: Store | None)
     if local is None and offloader is not None and config.local_copy:
         local = _memories.setdefault(agent, MemoryStore())
     return OffloadGuard(
-        offloader, codec=HostCodec(), timeout_s=config.timeout_s, local=local if config.local_copy else None
+        offloader,
+        codec=HostCodec(),
+        timeout_s=config.timeout_s,
+        local=local if config.local_copy else None,
+        redactor=redactor,
     )
 
 

@@ -77,6 +77,8 @@ async def _recalled(engine: Engine, response: ToolResponse, settings: Settings) 
 async def _beginning(engine: Engine, response: ToolResponse, settings: Settings) -> ToolResponse:
     """Return a response that is within the host's limit, without any of what may have failed."""
     text = "\n".join(piece.text for piece in response.content if piece.type == "text")
+    # A mark that the tool itself has put there would say that its result is stored.
+    response.metadata.pop(MARK, None)
     size = settings.tool_result_limit * 3
     while size > 0:
         kept = [TextBlock(text=text[:size] + (_NOT_STORED if len(text) > size else ""))]

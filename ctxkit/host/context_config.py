@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from ctxkit.config import (
     OffloadConfig,
     OverflowConfig,
+    PrivacyConfig,
     ResultsConfig,
     Settings,
     SummaryConfig,
@@ -61,6 +62,9 @@ class ContextConfig(CompleteContextConfig):
 
     offload: OffloadConfig = Field(default_factory=OffloadConfig)
     """How what leaves the context is stored and recalled."""
+
+    privacy: PrivacyConfig = Field(default_factory=PrivacyConfig)
+    """What is kept from disks and from summaries."""
 
     if not TYPE_CHECKING:  # type checkers see pydantic's own signature
 
@@ -147,7 +151,7 @@ def settings_of(config: HostContextConfig) -> Settings:
     """Return the engine's settings for any config that an agent was given, ctxkit's or the host's own."""
     sections = {
         name: getattr(config, name)
-        for name in ("results", "summary", "triggers", "overflow", "offload")
+        for name in ("results", "summary", "triggers", "overflow", "offload", "privacy")
         if hasattr(config, name)
     }
     return Settings(

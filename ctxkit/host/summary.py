@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from ctxkit.host._codec import HostCodec
 from ctxkit.host._port import HostModel
 from ctxkit.host.context_config import settings_of
+from ctxkit.offload.redact import redactor_of
 from ctxkit.schema import SUMMARY_FIELDS
 from ctxkit.summary import Summarizer
 from ctxkit.tokens import count_text, load_counter
@@ -82,6 +83,7 @@ class SummaryGenerator:
             prompt=self._settings.compression_prompt,
             config=self._settings.summary,
             count=count,
+            redactor=redactor_of(self._settings.privacy),
         )
         return await summarizer.summarize(messages, previous=previous, instructions=instructions)
 

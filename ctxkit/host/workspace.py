@@ -12,11 +12,14 @@ from agentscope.workspace import LocalWorkspace as HostWorkspace
 from ctxkit.errors import StoreError
 from ctxkit.host._codec import HostCodec
 from ctxkit.offload import FileStore, StoreOffloader, is_guarded
+from ctxkit.offload.redact import DEFAULT_REDACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentscope.message import DataBlock, Msg, ToolResultBlock
+
+    from ctxkit.offload.redact import Redactor
 
 logger = logging.getLogger("ctxkit")
 
@@ -37,24 +40,27 @@ class LocalWorkspace(HostWorkspace):
 
     Args:
         workdir: The directory of the workspace.
+        redactor: Returns a text without secrets, for all that is stored; `None` for storing everything as it is.
         **kwargs: The host's other arguments.
     """
 
-    def __init__(self, *, workdir: str, **kwargs: Any) -> None:
+    def __init__(self, *, workdir: str, redactor: Redactor | None = DEFAULT_REDACTOR, **kwargs: Any) -> None:
         super().__init__(workdir=workdir, **kwargs)
         self.store = FileStore(self.workdir)
-        self._durable = StoreOffloader(self.store, HostCodec(), media_url=_workspace_url)
+        self.redactor = redactor
+        """What redacts; ctxkit's own has `counts`."""
+        self._durable = StoreOffloader(self.store, HostCodec(), media_url=_workspace_url, redactor=redactor)
 
     async def offload_context(self, session_id: str, msgs: Sequence[Msg], **kwargs: Any) -> str:
         """Store messages in the session's `context.jsonl` and return its path; those it has are not stored again."""
         if not is_guarded() and _MISSING not in _warned:
             _warned.add(_MISSING)
             warnings.warn(_MISSING, UserWarning, stacklevel=2)
-        return await self._durable.offload_context(session_id, msgs)
+        return await self._durable.offload_context(session_id, msgs, **kwargs)
 
     async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock, **kwargs: Any) -> str:
         """Store a tool result as `tool_result-{id}.txt` and return its path."""
-        return await self._durable.offload_tool_result(session_id, tool_result)
+        return await self._durable.offload_tool_result(session_id, tool_result, **kwargs)
 
     async def offload_data_block(self, block: DataBlock, **kwargs: Any) -> DataBlock:
         """Store media as `data/{sha256}.{ext}` and return a copy of the block with its `workspace:` URL."""

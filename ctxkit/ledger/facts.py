@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ctxkit.ledger.calls import Call, call_of
 from ctxkit.ledger.identifiers import identifiers_of, is_opaque
-from ctxkit.ledger.lines import constraints_in, errors_in, exit_code_in, line_at
+from ctxkit.ledger.lines import clipped, constraints_in, errors_in, exit_code_in, line_at
 from ctxkit.ledger.markers import without_markers
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _LINES_PER_PIECE: Final = 48
 _ERRORS_PER_BLOCK: Final = 3
 _CONSTRAINTS_PER_BLOCK: Final = 20
 _MEMO_SIZE: Final = 16384
+_TOOL_CHARS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Facts:
     identifiers: tuple[str, ...] = ()
     """Distinct, in the order of their first mention."""
     lines: Mapping[str, str] = field(default_factory=dict)
-    """The line in which an identifier stood that says nothing without it."""
+    """The line in which an identifier stood that says nothing without it; of a tool's, behind the name of the tool."""
     call_id: str | None = None
     """Ties the facts of a call to those of its result."""
     call: Call | None = None
@@ -206,7 +207,8 @@ def _joined(block: "Block", speaker: Speaker, call: Call | None, parts: list[Fac
         texts = raw_texts(block)
         code = exit_code_in(texts[-1]) if texts else None
         problem = _problem_of(block, facts.errors, code)
-        return replace(facts, call_id=block.id, is_result=True, problem=problem, exit_code=code)
+        lines = {name: f"{clipped(block.name, _TOOL_CHARS)}: {line}" for name, line in facts.lines.items()}
+        return replace(facts, lines=lines, call_id=block.id, is_result=True, problem=problem, exit_code=code)
     return replace(facts, errors=())
 
 

@@ -4,13 +4,16 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ctxkit.errors import ConfigError
 from ctxkit.offload.offloader import StoreOffloader, told_keys
-from ctxkit.offload.store import Record, Store
+from ctxkit.offload.redact import Redactor, counting, redact_body, redact_messages, redact_result
+from ctxkit.offload.store import Record, Store, record_key
 from ctxkit.port import Codec
 
 if TYPE_CHECKING:
@@ -58,6 +61,8 @@ class OffloadGuard:
         codec: Builds and writes the host's blocks and messages.
         timeout_s: Seconds that one call may take.
         local: Keeps a copy where the offloader cannot be read back (it has no `store`); `None` for no copy.
+        redactor: Redacts what an offloader gets that does not redact by itself (it has no `redactor`), and ctxkit's own
+            records; `None` for nothing.
         clock: Gives monotonic seconds.
     """
 
@@ -68,6 +73,7 @@ class OffloadGuard:
         codec: Codec,
         timeout_s: float,
         local: Store | None = None,
+        redactor: Redactor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._offloader = offloader
@@ -77,7 +83,17 @@ class OffloadGuard:
         self._readable = isinstance(own, Store)
         self.store: Store | None = own if isinstance(own, Store) else local
         """What the recall tools read; `None` where nothing can be read back."""
-        self._local = None if self._readable or local is None else StoreOffloader(local, codec)
+        self.through: Callable[[], Store | None] | None = None
+        """Gives the store as the session's owner uses it, for an offloader that stands on a store; unset for the store itself."""
+        self.on_redacted: Callable[[Mapping[str, int]], None] | None = None
+        """Is told how many secrets of each kind a call has replaced, where it has."""
+        self._codec = codec
+        self._redactor = redactor
+        redacts_itself = hasattr(offloader, "redactor") or (offloader is None and local is None)
+        self._before = None if redacts_itself else redactor
+        """Redacts what is stored, once for both places."""
+        by_itself = redactor if self._before is None else None
+        self._local = None if self._readable or local is None else StoreOffloader(local, codec, redactor=by_itself)
         self._failures = 0
         self._resting_until = float("-inf")
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -94,28 +110,44 @@ class OffloadGuard:
 
     async def store_messages(self, session_id: str, msgs: "Sequence[Msg]") -> Stored:
         """Store messages that are about to leave the context; they are removed only if `reference` is set."""
-        if self._local is None:
-            with told_keys() as keys:
-                reference, error = await self._foreign("offload_context", session_id, msgs=list(msgs))
-            return self._outcome(None, None, reference, error, keys=keys)
-        with told_keys() as keys:
-            local, trouble = await self._try(self._local.offload_context, session_id, msgs)
-        reference, error = await self._foreign("offload_context", session_id, msgs=list(msgs))
+        with self._telling():
+            try:
+                clean = await redact_messages(msgs, self._before, self._codec)
+            except ConfigError as exc:
+                return _refused(exc)
+            with told_keys() as local_keys:
+                local, trouble = None, None
+                if self._local is not None:
+                    local, trouble = await self.attempt(self._local.offload_context, session_id, clean)
+            with told_keys() as foreign_keys:
+                reference, error = await self._foreign("offload_context", session_id, msgs=clean, **self._owner())
+        keys = foreign_keys if self._local is None else local_keys
         return self._outcome(local, trouble, reference, error, keys=keys)
 
     async def store_records(self, session_id: str, records: Sequence[Record]) -> str | None:
         """Store records of ctxkit's own beside the messages, where there is a store; return what went wrong, or None."""
         if self.store is None:
             return None
-        _, error = await self._try(self.store.append, session_id, records)
+        with self._telling():
+            try:
+                clean = [await self._redacted(record) for record in records]
+            except ConfigError as exc:
+                return _refused(exc).error
+        store = self._owner().get("through", self.store)
+        _, error = await self.attempt(store.append, session_id, clean)
         return error
 
     async def store_result(self, session_id: str, result: "ToolResultBlock") -> Stored:
         """Store a whole tool result before it is shortened."""
-        local, trouble = None, None
-        if self._local is not None:
-            local, trouble = await self._try(self._local.offload_tool_result, session_id, result)
-        reference, error = await self._foreign("offload_tool_result", session_id, result)
+        with self._telling():
+            try:
+                clean = result if self._before is None else await redact_result(result, self._before, self._codec)
+            except ConfigError as exc:
+                return _refused(exc)
+            local, trouble = None, None
+            if self._local is not None:
+                local, trouble = await self.attempt(self._local.offload_tool_result, session_id, clean)
+            reference, error = await self._foreign("offload_tool_result", session_id, clean, **self._owner())
         return self._outcome(local, trouble, reference, error)
 
     async def store_data(self, session_id: str, block: "DataBlock") -> "DataBlock | None":  # noqa: ARG002 - media is shared by content; the other two need it
@@ -123,8 +155,26 @@ class OffloadGuard:
         stored: DataBlock | None
         stored, _ = await self._foreign("offload_data_block", block)
         if stored is None and self._local is not None:
-            stored, _ = await self._try(self._local.offload_data_block, block)
+            stored, _ = await self.attempt(self._local.offload_data_block, block)
         return stored
+
+    def _owner(self) -> dict[str, Store]:
+        """Return the keyword by which an offloader on a store writes as the session's owner, where there is one."""
+        store = self.through() if self._readable and self.through is not None else None
+        return {} if store is None else {"through": store}
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell what is redacted within the block."""
+        with counting() as counts:
+            yield
+        if counts and self.on_redacted is not None:
+            self.on_redacted(dict(counts))
+
+    async def _redacted(self, record: Record) -> Record:
+        if self._redactor is None:
+            return record
+        return replace(record, body=await redact_body(record.body, self._redactor))
 
     def _outcome(
         self,
@@ -151,7 +201,7 @@ class OffloadGuard:
             return None, None if self._offloader is None else f"{_name(self._offloader)} has no {method}"
         if self._clock() < self._resting_until:
             return None, f"{_name(self._offloader)} rests for a while: it failed {self._failures} times in a row"
-        value, error = await self._try(call, *args, **kwargs)
+        value, error = await self.attempt(call, *args, **kwargs)
         if error is None:
             wrong = _wrong_block(value) if method == "offload_data_block" else _wrong_reference(value)
             if wrong is None:
@@ -164,8 +214,12 @@ class OffloadGuard:
             self._resting_until = self._clock() + _REST_S
         return None, error
 
-    async def _try(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, str | None]:
-        """Run a call as a task of its own with a deadline: (its value or None, what went wrong or None)."""
+    async def attempt(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, str | None]:
+        """Run a call of the store as a task of its own with the deadline.
+
+        Returns:
+            The call's value or None, and what went wrong, which is logged, or None.
+        """
         name = getattr(call, "__qualname__", None) or repr(call)[:100]
         token = _GUARDED.set(True)
         try:
@@ -203,6 +257,11 @@ class OffloadGuard:
 async def _run(call: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     value = call(*args, **kwargs)
     return await value if inspect.isawaitable(value) else value
+
+
+def _refused(error: ConfigError) -> Stored:
+    logger.warning("nothing is stored: %s", error)
+    return Stored(error=str(error))
 
 
 def _one_line(text: str) -> str:

@@ -11,7 +11,12 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ctxkit.errors import ConfigError, StoreWriteError
+from ctxkit.offload.capabilities import Streams
 from ctxkit.offload.names import result_name
+from ctxkit.offload.provenance import provenance_of
+from ctxkit.offload.redact import DEFAULT_REDACTOR, Redactor, redact_body
+from ctxkit.offload.result_bytes import result_chunks
 from ctxkit.offload.store import Record, Store, record_key
 from ctxkit.port import Codec
 
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
 
 _PIECE_CHARS: Final = 32_768
 """Text is dumped, encoded and decoded in pieces of this size, with a pause between them for other tasks."""
+
+RESULT_BYTES: Final = 64 << 20
+"""Default of `StoreOffloader.result_bytes`: more than any tool's output that somebody reads again."""
 
 _EXTENSION: Final = re.compile(r"\.[a-z0-9]{1,10}")
 
@@ -61,23 +69,51 @@ class Offloader(Protocol):
 class StoreOffloader:
     """AgentScope's three offload methods on a store. Storing the same again changes nothing and returns the same.
 
-    Media in base64 is stored once by the hash of its bytes, wherever it stands (message, tool result, hint), and a URL
-    takes its place in what is stored. What is passed in is never changed.
+    Secrets are replaced before anything is stored. Media in base64 is stored once by the hash of its bytes, wherever it
+    stands (message, tool result, hint), and a URL takes its place in what is stored; it is not redacted. What is passed in
+    is never changed.
 
     Args:
         store: Where everything goes.
         codec: Builds and writes the host's blocks and messages.
         media_url: Makes the URL of a blob from its reference; by default a reference that is a URL stays as it is and
             a path becomes a `file:` URL.
+        redactor: Returns a text without secrets; `None` for storing everything as it is.
+        result_bytes: Most bytes of one tool result that are stored, at least 1; of a longer one head and tail are, and
+            a line between them. `None` for no limit.
+
+    Raises:
+        ConfigError: `result_bytes` is below 1.
     """
 
-    def __init__(self, store: Store, codec: Codec, *, media_url: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        codec: Codec,
+        *,
+        media_url: Callable[[str], str] | None = None,
+        redactor: Redactor | None = DEFAULT_REDACTOR,
+        result_bytes: int | None = RESULT_BYTES,
+    ) -> None:
+        if result_bytes is not None and result_bytes < 1:
+            msg = f"StoreOffloader.result_bytes is {result_bytes!r}: give a number of at least 1, or None for no limit."
+            raise ConfigError(msg)
         self.store = store
+        self.redactor = redactor
+        """What redacts; ctxkit's own has `counts`."""
         self._codec = codec
         self._media_url = media_url or _url_of
+        self._result_bytes = result_bytes
 
-    async def offload_context(self, session_id: str, msgs: "Sequence[Msg]", **_: Any) -> str:
+    async def offload_context(
+        self, session_id: str, msgs: "Sequence[Msg]", *, through: Store | None = None, **_: Any
+    ) -> str:
         """Store messages at the end of the session's log and return its reference.
+
+        Args:
+            session_id: The session.
+            msgs: The messages, oldest first.
+            through: The store as the session's owner uses it, a fenced view of `store`; `store` itself where unset.
 
         Raises:
             StoreWriteError: They could not be stored.
@@ -85,34 +121,47 @@ class StoreOffloader:
         records = []
         pending = 0
         for message in msgs:
-            body = self._codec.dump(await self._without_media(message))
-            records.append(Record(key=await _key(message.id, body), body=body))
+            body = await self._redacted(self._codec.dump(await self._without_media(message)))
+            records.append(Record(key=await _key(message.id, body), body=body, provenance=provenance_of(message)))
             pending += len(body)
             if pending >= _PIECE_CHARS:
                 pending = 0
                 await asyncio.sleep(0)
-        reference = await self.store.append(session_id, records)
+        reference = await (through or self.store).append(session_id, records)
         told = _TOLD.get()
         if told is not None:
             told.extend(record.key for record in records)
         return reference
 
-    async def offload_tool_result(self, session_id: str, tool_result: "ToolResultBlock", **_: Any) -> str:
+    async def offload_tool_result(
+        self, session_id: str, tool_result: "ToolResultBlock", *, through: Store | None = None, **_: Any
+    ) -> str:
         """Store the whole output of a tool as text and return its reference.
 
-        Texts stand as they are; media becomes `<data url='…' name='…' media_type='…'/>`, as in the host.
+        Texts stand as they are, but for secrets; media becomes `<data url='…' name='…' media_type='…'/>`, as in the host.
+        Where the store takes chunks, no copy of the output is made.
+
+        Args:
+            session_id: The session.
+            tool_result: The result.
+            through: As for `offload_context`.
 
         Raises:
             StoreWriteError: It could not be stored.
         """
-        data = bytearray()
-        pieces = [tool_result.output] if isinstance(tool_result.output, str) else tool_result.output
-        for piece in pieces:
-            text = piece if isinstance(piece, str) else await self._as_text(piece)
-            for at in range(0, len(text), _PIECE_CHARS):
-                data += text[at : at + _PIECE_CHARS].encode("utf-8", "backslashreplace")
-                await asyncio.sleep(0)
-        return await self.store.put(session_id, result_name(tool_result.id), bytes(data))
+        store = through or self.store
+        output = tool_result.output
+        texts = [output] if isinstance(output, str) else [await self._as_text(piece) for piece in output]
+        chunks = result_chunks(texts, redactor=self.redactor, limit_bytes=self._result_bytes)
+        name = result_name(tool_result.id)
+        try:
+            if isinstance(store, Streams):
+                return await store.put_chunks(session_id, name, chunks)
+            return await store.put(session_id, name, b"".join([chunk async for chunk in chunks]))
+        except ConfigError as exc:
+            raise StoreWriteError(str(exc)) from exc
+        finally:
+            await chunks.aclose()
 
     async def offload_data_block(self, block: "DataBlock", **_: Any) -> "DataBlock":
         """Store media that is in base64 and return a copy of the block with a URL; other blocks come back as they are.
@@ -127,6 +176,14 @@ class StoreOffloader:
             data, media_type = block.source.data.encode("utf-8", "backslashreplace"), "text/plain"
         name = await asyncio.to_thread(_media_name, data, media_type)
         return self._codec.with_url(block, self._media_url(await self.store.put(None, name, data)))
+
+    async def _redacted(self, body: str) -> str:
+        if self.redactor is None:
+            return body
+        try:
+            return await redact_body(body, self.redactor)
+        except ConfigError as exc:
+            raise StoreWriteError(str(exc)) from exc
 
     async def _as_text(self, piece: "Piece") -> str:
         if piece.type == "text":

@@ -3,12 +3,13 @@
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ctxkit.config import SummaryConfig
 from ctxkit.errors import SummaryError
 from ctxkit.ledger import Count, Ledger, clipped, scan_text
+from ctxkit.offload.redact import Redactor, redact_json, redact_messages, redact_text
 from ctxkit.plan import Draft
 from ctxkit.port import Codec, ModelPort, Request
 from ctxkit.schema import SUMMARY_FIELDS
@@ -37,6 +38,8 @@ _FAILED_CHUNKS: Final = 2
 
 _SMALLEST_HALF_CHARS: Final = 2000
 _LEAST_CHARS: Final = 40
+_CODE_CHARS: Final = 6
+"""Of the code at each speaker: short, for it is paid for often, and still nothing that a text could hit at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,8 @@ class Summarizer:
         prompt: What the model is told; `{current_time}` is filled in.
         config: Deadline, retries, most tokens, and whether to extend the last request.
         count: Returns the tokens of a text.
+        redactor: Returns a text without secrets, for all that is sent but the warm request, which the same provider has
+            seen, and for what comes of it; `None` for nothing.
         now: Returns the current time as text.
         nonce: Returns a new code that nobody can guess, for the fence round untrusted text.
     """
@@ -84,6 +89,7 @@ class Summarizer:
         prompt: str,
         config: SummaryConfig,
         count: Count,
+        redactor: Redactor | None = None,
         now: Callable[[], str] = texts.now_text,
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
@@ -93,6 +99,7 @@ class Summarizer:
         self._prompt = prompt
         self._config = config
         self._count = count
+        self._redactor = redactor
         self._now = now
         self._nonce = nonce
 
@@ -114,17 +121,19 @@ class Summarizer:
             self._model, self._codec, schema=self._schema, config=self._config, max_tokens=limit, count=self._count
         )
         task = texts.task_text(self._prompt, current_time=self._now(), instructions=material.instructions)
-        run = _Run(asker=asker, material=material, task=task, max_tokens=limit)
+        run = _Run(asker=asker, material=material, task=task, max_tokens=limit, code=self._nonce()[:_CODE_CHARS])
         if await self._fits_warm(run) and (fields := await self._warm(run)) is not None:
-            return run.draft(fields, "warm")
+            return run.draft(await self._redacted(fields), "warm")
+        run = replace(run, material=await self._clean(material))
         fits = await self._fits_cold(run, tokens)
         if fits and (fields := await asker.ask_structured(self._cold(run))) is not None:
-            return run.draft(fields, "structured")
+            return run.draft(await self._redacted(fields), "structured")
         if (not fits or asker.has_overflowed) and (fields := await self._staged(run)) is not None:
-            return run.draft(fields, "staged")
-        excerpt = await Excerpt.of(material.messages, ledger=material.ledger, previous=material.previous)
+            return run.draft(await self._redacted(fields), "staged")
+        clean = run.material
+        excerpt = await Excerpt.of(clean.messages, ledger=clean.ledger, previous=clean.previous)
         fields = await extract_fields(excerpt, self._schema, max_tokens=limit, count=self._count)
-        return run.draft(fields, "extractive")
+        return run.draft(await self._redacted(fields), "extractive")
 
     async def summarize(
         self, messages: "Sequence[Msg]", *, previous: str = "", instructions: str | None = None
@@ -145,6 +154,23 @@ class Summarizer:
             msg = f"Model {self._model.key!r} gave no valid summary ({why}); try again or take another model."
             raise SummaryError(msg)
         return draft.fields
+
+    async def _clean(self, material: Material) -> Material:
+        """Return the material without secrets; the request for a warm call stays as it is."""
+        if self._redactor is None:
+            return material
+        return replace(
+            material,
+            messages=await redact_messages(material.messages, self._redactor, self._codec),
+            previous=await redact_text(material.previous, self._redactor),
+        )
+
+    async def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return fields without secrets: a model may repeat those that it has seen in the request."""
+        if self._redactor is None:
+            return fields
+        clean: Mapping[str, Any] = await redact_json(dict(fields), self._redactor)
+        return clean
 
     async def _fits_warm(self, run: "_Run") -> bool:
         material = run.material
@@ -181,7 +207,7 @@ class Summarizer:
         window = int(self._model.context_size * _WINDOW_SHARE) - run.max_tokens
         overhead = await self._count(self._instruction(run) + texts.CHUNK + texts.UNTRUSTED) + _MARGIN_TOKENS
         limit = max(_LEAST_CHUNK_TOKENS, window - overhead)
-        chunks = await chunks_of(list(units_of(run.material.messages)), limit_tokens=limit, count=self._count)
+        chunks = await chunks_of(list(units_of(run.material.messages, run.code)), limit_tokens=limit, count=self._count)
         partials: list[Mapping[str, Any]] = []
         failed = written = 0
         for number, chunk in enumerate(chunks, start=1):
@@ -215,7 +241,9 @@ class Summarizer:
         return [*found, *(await self._chunk(run, second, place) or [await self._extracted(run, second)])]
 
     def _record_message(self, run: "_Run", place: str, record: str) -> "Msg":
-        return self._codec.user_message(f"{self._instruction(run)}\n\n{place}\n{texts.fenced(record, self._nonce())}")
+        return self._codec.user_message(
+            f"{self._instruction(run)}\n\n{place}\n{texts.fenced(record, self._nonce(), code=run.code)}"
+        )
 
     async def _extracted(self, run: "_Run", chunk: Chunk) -> Mapping[str, Any]:
         facts = await scan_text(chunk.text, "environment")
@@ -278,6 +306,8 @@ class _Run:
     material: Material
     task: str
     max_tokens: int
+    code: str
+    """Stands in the lines that say who speaks, so that no text can imitate one."""
 
     def draft(self, fields: Mapping[str, Any], origin: Literal["warm", "structured", "staged", "extractive"]) -> Draft:
         return Draft(fields=fields, origin=origin, usage=self.asker.usage, failures=tuple(self.asker.failures))

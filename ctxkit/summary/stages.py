@@ -49,8 +49,14 @@ class Chunk:
         )
 
 
-def units_of(messages: "Sequence[Msg]") -> Iterator[Unit]:
-    """Yield the messages as text, unit by unit, oldest first."""
+def units_of(messages: "Sequence[Msg]", code: str = "") -> Iterator[Unit]:
+    """Yield the messages as text, unit by unit, oldest first.
+
+    Args:
+        messages: What to summarise.
+        code: Stands in the lines that say who speaks, so that a tool's result cannot imitate a user.
+    """
+    label = f"{code} " if code else ""
     answered = {b.id for m in messages for b in m.content if b.type == "tool_result"}
     open_calls: set[str] = set()
     texts: list[str] = []
@@ -58,7 +64,7 @@ def units_of(messages: "Sequence[Msg]") -> Iterator[Unit]:
     replies: list[str] = []
     for message in messages:
         for block in message.content:
-            texts.append(_block_text(message, block))
+            texts.append(f"[{label}{_block_text(message, block)}")
             if block.type == "text":
                 (requests if message.role == "user" else replies).append(block.text)
             elif block.type == "tool_call" and block.id in answered:
@@ -124,20 +130,20 @@ async def _split(unit: Unit, tokens: int, *, limit_tokens: int, count: Count) ->
 
 
 def _block_text(message: "Msg", block: "Block") -> str:
-    """Return a block as a person would write it into a transcript."""
+    """Return a block as a person would write it into a transcript, from behind the opening bracket on."""
     who = message.role if message.name in {"", message.role} else f"{message.role} {message.name}"
     if block.type == "text":
-        return f"[{who}] {block.text}"
+        return f"{who}] {block.text}"
     if block.type == "thinking":
-        return f"[{who} thinks] {block.thinking}"
+        return f"{who} thinks] {block.thinking}"
     if block.type == "hint":
-        return f"[hint] {_pieces_text(block.hint)}"
+        return f"hint] {_pieces_text(block.hint)}"
     if block.type == "tool_call":
-        return f"[{who} calls {block.name}, {block.id}] {block.input}"
+        return f"{who} calls {block.name}, {block.id}] {block.input}"
     if block.type == "tool_result":
         state = getattr(block.state, "value", block.state)
-        return f"[{block.name} answers {block.id}, {state}] {_pieces_text(block.output)}"
-    return f"[{who}] {_pieces_text([block])}"
+        return f"tool {block.name} answers {block.id}, {state}] {_pieces_text(block.output)}"
+    return f"{who}] {_pieces_text([block])}"
 
 
 def _pieces_text(pieces: "str | Sequence[Piece]") -> str:

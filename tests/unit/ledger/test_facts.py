@@ -42,7 +42,7 @@ def test_an_image_has_no_facts():
 
 def test_a_number_keeps_the_line_that_it_stood_in():
     facts = facts_of(result("1", "name: Ada\nconfirmation: 998877\nend"))
-    assert facts.lines == {"998877": "confirmation: 998877"}
+    assert facts.lines == {"998877": "tool: confirmation: 998877"}
 
 
 def test_a_failed_result_says_why():

@@ -263,7 +263,7 @@ async def test_call_and_result_are_in_one_chunk():
     await summarizer(model).draft(Material(messages=big_history()))
     for sent in model.sent:
         for n in range(40):
-            assert (f"calls fetch, c{n}]" in sent.text) == (f"[tool answers c{n}," in sent.text)
+            assert (f"calls fetch, c{n}]" in sent.text) == (f"[n0nce tool tool answers c{n}," in sent.text)
 
 
 @pytest.mark.asyncio
