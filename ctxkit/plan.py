@@ -5,7 +5,7 @@ holds a live message: an edit names its place by message index and block range i
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 from uuid import uuid4
@@ -62,6 +62,16 @@ class Edit:
     reference: str | None = None
     """Where the original is stored; `None` where it is not."""
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON without what is the default, for a plan may have hundreds of edits."""
+        values = ((one.name, getattr(self, one.name), one.default) for one in fields(self))
+        return {name: value for name, value, default in values if value != default}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Edit":
+        """Return the edit that `to_json` wrote."""
+        return cls(**{**data, "kind": EditKind(data["kind"])})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
@@ -75,6 +85,16 @@ class Draft:
     """What the calls cost together."""
     failures: tuple[str, ...] = ()
     """What went wrong on the way, one line each."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {**asdict(self), "failures": list(self.failures)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Draft":
+        """Return the draft that `to_json` wrote."""
+        usage = data["usage"]
+        return cls(**{**data, "usage": None if usage is None else Usage(**usage), "failures": tuple(data["failures"])})
 
 
 def new_id() -> str:
@@ -96,12 +116,12 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return asdict(self)
+        return {**vars(self), "edits": [edit.to_json() for edit in self.edits]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Plan":
         """Return the plan that `to_json` wrote."""
-        edits = tuple(Edit(**{**edit, "kind": EditKind(edit["kind"])}) for edit in data["edits"])
+        edits = tuple(map(Edit.from_json, data["edits"]))
         return cls(**{**data, "reason": Reason(data["reason"]), "edits": edits})
 
 
