@@ -2,27 +2,33 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ctxkit.errors import RecordNotFoundError, StoreReadError, StoreWriteError
+from ctxkit.errors import NewerFormatError, RecordNotFoundError, StoreReadError, StoreWriteError
 from ctxkit.offload.directory import Directory, read_at
 from ctxkit.offload.file_lease import take
+from ctxkit.offload.lock import LOCK_NAME, locked
 from ctxkit.sessions.encoding import decode_state, encode_piece, encode_state
 from ctxkit.sessions.repair.findings import FileReport, Findings
 from ctxkit.sessions.repair.log import check_log, is_log, mend_log
 from ctxkit.sessions.repair.rewrite import opened, rewrite
 from ctxkit.sessions.repair.state import repair_state
-from ctxkit.sessions.repair.transcript import SUFFIX, check_transcript, mend_transcript
+from ctxkit.sessions.repair.transcript import check_transcript, mend_transcript
+from ctxkit.sessions.state_file import SUFFIX as STATE_SUFFIX
+from ctxkit.sessions.state_file import VERSION
+from ctxkit.sessions.transcript_file import SUFFIX
 
 if TYPE_CHECKING:
     from ctxkit.port import Codec
 
-STATE_SUFFIX: Final = ".state.json"
 _STATE_BYTES: Final = 256 << 20
 """A larger state is not read: as Python objects it would take many times that."""
+_WRITER_S: Final = 10.0
+"""Seconds to wait for a store that is writing: a save takes far less."""
 _TRANSCRIPTS: Final = ("agents", "sessions")
 """Transcripts stand in `agents/{agent}/sessions/`."""
 
@@ -103,11 +109,22 @@ def _mend(folder: Directory, found: FileReport, codec: "Codec", lock_timeout_s: 
         return mend_log(folder, found.path.name)
     lease = take(folder, _lock_name(found.path.name), owner={"owner": "ctxkit repair"}, timeout_s=lock_timeout_s)
     try:
-        if found.kind == "transcript":
-            return mend_transcript(folder, found.path.name)
-        return _state(folder, found.path, codec, write=True)
+        with _writing(folder):
+            if found.kind == "transcript":
+                return mend_transcript(folder, found.path.name)
+            return _state(folder, found.path, codec, write=True)
     finally:
         lease.release()
+
+
+@contextmanager
+def _writing(folder: Directory) -> Iterator[None]:
+    """Keep a session store that writes in the directory waiting, where there is one."""
+    if folder.status(LOCK_NAME) is None:
+        yield
+        return
+    with locked(folder, timeout_s=_WRITER_S):
+        yield
 
 
 def _lock_name(name: str) -> str:
@@ -130,6 +147,7 @@ def _state(folder: Directory, path: Path, codec: "Codec", *, write: bool) -> Fil
         if "context" not in state:
             said = "no saved state: it has no context"
             return FileReport(path=path, kind="other", outcome="failed", findings=(said,))
+        _refuse_newer(state, path)
         repaired = repair_state(state, codec)
         findings = Findings()
         for repair in repaired.repairs:
@@ -145,6 +163,17 @@ def _state(folder: Directory, path: Path, codec: "Codec", *, write: bool) -> Fil
         kept = rewrite(folder, path.name, descriptor, [new], dropped=dropped)
     aside = () if kept.dropped is None else (kept.dropped,)
     return replace(report, outcome="repaired", backup=kept.backup, dropped=aside)
+
+
+def _refuse_newer(state: Mapping[str, Any], path: Path) -> None:
+    extra = state.get("_ctxkit")
+    version = extra.get("version") if isinstance(extra, Mapping) else None
+    if isinstance(version, int) and version > VERSION:
+        msg = (
+            f"{str(path)!r} is a saved state of format {version}, and this ctxkit knows {VERSION}: update ctxkit; "
+            "the file is left as it is."
+        )
+        raise NewerFormatError(msg)
 
 
 def _unreadable(folder: Directory, path: Path, exc: ValueError) -> FileReport:

@@ -16,10 +16,8 @@ from ctxkit.offload.directory import Directory, read_at
 from ctxkit.sessions.repair.findings import FileReport, Findings
 from ctxkit.sessions.repair.jsonl import Line, Verdict, judge, lines_of
 from ctxkit.sessions.repair.rewrite import Piece, opened, rewrite
+from ctxkit.sessions.transcript_file import SUFFIX, VERSION
 
-SUFFIX: Final = ".jsonl"
-_VERSION: Final = 1
-"""The newest version of the header that this ctxkit knows."""
 _FILLER: Final = b"\0"
 
 
@@ -136,15 +134,15 @@ def _settle_header(scan: _Scan, folder: Directory, name: str, status: os.stat_re
     """Decide what the header is to be."""
     found = (scan.header.value if scan.header else None) or {}
     version = found.get("version")
-    if isinstance(version, int) and version > _VERSION:
+    if isinstance(version, int) and version > VERSION:
         msg = (
-            f"{str(folder.path / name)!r} is a transcript of version {version}, and this ctxkit knows {_VERSION}: "
+            f"{str(folder.path / name)!r} is a transcript of version {version}, and this ctxkit knows {VERSION}: "
             "update ctxkit; the file is left as it is."
         )
         raise NewerFormatError(msg)
     wrong: dict[str, Any] = {}
-    if version != _VERSION or isinstance(version, bool):
-        wrong["version"] = _VERSION
+    if version != VERSION or isinstance(version, bool):
+        wrong["version"] = VERSION
     if not isinstance(found.get("id"), str) or not found["id"]:
         wrong["id"] = _id_beside(folder, name) or name.removesuffix(SUFFIX)
     if not isinstance(found.get("timestamp"), str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -20,6 +21,7 @@ from ctxkit.offload import lines as log_lines
 from ctxkit.offload.directory import Directory
 from ctxkit.offload.file_lease import take
 from ctxkit.sessions.repair import repair_file, rewrite, session_files
+from ctxkit.sessions.transcript import TranscriptSessionStore
 from tests.unit.fakes import FakeCodec, agent, call, user
 
 CODEC = FakeCodec()
@@ -409,6 +411,38 @@ def test_a_saved_state_is_repaired_and_what_it_loses_is_stored_first(sessions):
     assert json.loads(report.backup.read_text()) == state
     assert parsed(report.dropped[0]) == [{"broken": 7}]
     assert repair(path).outcome == "sound"
+
+
+def test_a_state_of_a_newer_format_is_refused(sessions):
+    path = sessions / "abc.state.json"
+    content = '{"context": [7], "_ctxkit": {"version": 2}}'
+    path.write_text(content)
+    with pytest.raises(NewerFormatError, match="update ctxkit"):
+        repair(path)
+    assert path.read_text() == content
+
+
+@pytest.mark.asyncio
+async def test_what_a_session_store_wrote_is_repaired_and_loaded_and_saved_again(tmp_path):
+    store = TranscriptSessionStore(tmp_path)
+    done = asdict(agent("done"))
+    await store.save("abc", {"session_id": "abc", "context": [asdict(user("do")), asdict(agent(call("a"))), done]})
+    with (tmp_path / "agents" / "main" / "sessions" / "abc.jsonl").open("ab") as file:
+        file.write(b'{"torn\n')
+
+    def repair_all():
+        return [repair(path) for path in session_files(tmp_path)]
+
+    reports = await asyncio.to_thread(repair_all)
+
+    assert [(report.kind, report.outcome) for report in reports] == [("transcript", "repaired"), ("state", "repaired")]
+    saved = await store.load("abc")
+    assert [len(message["content"]) for message in saved.state["context"]] == [1, 2, 1]
+    assert [row.session_id async for row in store.list()] == ["abc"]
+    await store.save("abc", {**saved.state, "context": [*saved.state["context"], asdict(user("more"))]})
+    assert [report.outcome for report in await asyncio.to_thread(repair_all)] == ["sound", "sound"]
+    assert len((await store.load("abc")).state["context"]) == 4
+    await store.aclose()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"[]", b"\xff"])
