@@ -46,6 +46,7 @@ def write_epoch(descriptor: int, epoch: int) -> None:
 
 def write_holder(descriptor: int, holder: Holder) -> None:
     """Write who holds the lease, for others to read; it need not reach the disk."""
+    os.ftruncate(descriptor, _RECORD_BYTES + 2 * _SLOT_BYTES)  # nothing else stands there
     _write(descriptor, encode(holder, room=_RECORD_BYTES - 2)[:-1].ljust(_RECORD_BYTES - 1) + b"\n", 0)
 
 
