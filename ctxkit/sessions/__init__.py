@@ -2,23 +2,40 @@
 
 from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, Lanes, session_lane
 from ctxkit.sessions.lock import COMPRESSION_GRACE_S, Hold, SessionLocks
+from ctxkit.sessions.maintenance import MaintenanceReport, RotatesIndex, maintain
 from ctxkit.sessions.memory import MemorySessionStore
+from ctxkit.sessions.restore import KeptTurns, newest_turns
+from ctxkit.sessions.retention import Delay, MaintenancePlan, Removal, Retention, plan_retention
+from ctxkit.sessions.sqlite import SqliteSessionStore
 from ctxkit.sessions.store import SavedSession, SessionEntry, SessionStore
+from ctxkit.sessions.transcript import TranscriptSessionStore
 from ctxkit.sessions.trash import Peeks, TrashedSession, Trashes
 
 __all__ = [
     "COMPRESSION_GRACE_S",
     "GLOBAL",
     "PROCESS_LANES",
+    "Delay",
     "Hold",
+    "KeptTurns",
     "Lanes",
+    "MaintenancePlan",
+    "MaintenanceReport",
     "MemorySessionStore",
     "Peeks",
+    "Removal",
+    "Retention",
+    "RotatesIndex",
     "SavedSession",
     "SessionEntry",
     "SessionLocks",
     "SessionStore",
+    "SqliteSessionStore",
+    "TranscriptSessionStore",
     "TrashedSession",
     "Trashes",
+    "maintain",
+    "newest_turns",
+    "plan_retention",
     "session_lane",
 ]

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ctxkit.errors import StoreWriteError
+
 _CONTEXT: Final = "context"
 _OPENING: Final = b'"context":['
 
@@ -44,6 +46,11 @@ def decode_state(data: bytes) -> dict[str, Any]:
         msg = f"it is a JSON {type(found).__name__}, not an object"
         raise ValueError(msg)  # noqa: TRY004 - what is wrong is the data, not its use
     return found
+
+
+def no_json_error(session_id: str, problem: ValueError) -> StoreWriteError:
+    """Return the error for a state that `encode_state` refused."""
+    return StoreWriteError(f"The state of session {session_id[:200]!r} cannot be saved: {problem}. Give plain JSON.")
 
 
 def encode_piece(value: object) -> bytes:

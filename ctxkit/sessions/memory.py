@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ctxkit.errors import StoreWriteError
-from ctxkit.sessions.encoding import decode_state, encode_state
-from ctxkit.sessions.rows import next_row, refuse_stale
+from ctxkit.offload.epochs import refuse_stale
+from ctxkit.sessions.encoding import decode_state, encode_state, no_json_error
+from ctxkit.sessions.rows import next_row
 from ctxkit.sessions.store import SavedSession, SessionEntry
 from ctxkit.sessions.trash import TrashedSession
 
@@ -44,8 +44,7 @@ class MemorySessionStore:
         try:
             data = await asyncio.to_thread(encode_state, state)
         except ValueError as exc:
-            msg = f"The state of session {session_id[:200]!r} cannot be saved: {exc}. Give plain JSON."
-            raise StoreWriteError(msg) from exc
+            raise no_json_error(session_id, exc) from exc
         self._raise_epoch(session_id, epoch)
         before = self._sessions.get(session_id)
         row = next_row(session_id, entry, before.row if before else None, now=self._clock(), size=len(data))
@@ -83,6 +82,10 @@ class MemorySessionStore:
         """Return the row of a session."""
         found = self._sessions.get(session_id)
         return found.row if found is not None else None
+
+    async def epoch(self, session_id: str) -> int:
+        """Return the highest epoch that was used on a session, 0 where none was."""
+        return self._epochs.get(session_id, 0)
 
     async def trash(self, session_id: str, *, saved_at: float | None = None) -> bool:
         """Move a session to the trash, unless it was saved since."""

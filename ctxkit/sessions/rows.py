@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ctxkit.errors import StaleOwnerError
 from ctxkit.sessions.store import SessionEntry
 
 _MS: Final = 1000
@@ -80,20 +79,6 @@ def row_from_json(raw: object) -> SessionEntry:
         size=_number(raw.get("size")) or 0,
         delivery={str(key): str(value) for key, value in delivery.items()} if isinstance(delivery, Mapping) else {},
     )
-
-
-def refuse_stale(session_id: str, epoch: int, highest: int) -> None:
-    """Refuse an owner whose epoch is below the highest one that was used on a session.
-
-    Raises:
-        StaleOwnerError: It is.
-    """
-    if epoch < highest:
-        msg = (
-            f"Session {session_id[:200]!r} was taken over: epoch {highest} has been used, and this owner has {epoch!r}. "
-            "Load the session anew under its lock."
-        )
-        raise StaleOwnerError(msg)
 
 
 def _number(value: object) -> int | None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ctxkit.errors import StoreError, StoreReadError, StoreWriteError
+from ctxkit.offload.epochs import refuse_stale
 from ctxkit.offload.names import fsname
-from ctxkit.sessions.encoding import decode_state, encode_state
-from ctxkit.sessions.rows import next_row, refuse_stale, row_from_json, row_to_json
+from ctxkit.sessions.encoding import decode_state, encode_state, no_json_error
+from ctxkit.sessions.rows import next_row, row_from_json, row_to_json
 from ctxkit.sessions.sqlite_file import open_database
 from ctxkit.sessions.store import SavedSession, SessionEntry
 from ctxkit.sessions.trash import TrashedSession
@@ -109,6 +110,14 @@ class SqliteSessionStore:
         """Return the path of the file whose lock makes one owner of a session."""
         return os.path.join(f"{self.path}.locks", f"{fsname(session_id)}.lock")  # noqa: PTH118 - it is a text
 
+    async def epoch(self, session_id: str) -> int:
+        """Return the highest epoch that was used on a session, 0 where none was.
+
+        Raises:
+            StoreReadError: It cannot be read.
+        """
+        return await self._read(partial(self._highest, session_id))
+
     async def trash(self, session_id: str, *, saved_at: float | None = None) -> bool:
         """Move a session to the trash, unless it was saved since; see `Trashes`.
 
@@ -202,8 +211,7 @@ class SqliteSessionStore:
         try:
             data = encode_state(state)
         except ValueError as exc:
-            msg = f"The state of session {session_id[:200]!r} cannot be saved: {exc}. Give plain JSON."
-            raise StoreWriteError(msg) from exc
+            raise no_json_error(session_id, exc) from exc
         key = fsname(session_id)
         with self._transaction() as connection:
             if epoch is not None:
@@ -218,6 +226,9 @@ class SqliteSessionStore:
     def _fence(self, session_id: str, epoch: int) -> None:
         with self._transaction() as connection:
             _raise_epoch(connection, session_id, epoch)
+
+    def _highest(self, session_id: str) -> int:
+        return _highest_epoch(self._open(), session_id)
 
     def _load(self, session_id: str) -> SavedSession | None:
         found = self._open().execute(
@@ -278,10 +289,13 @@ class SqliteSessionStore:
 
 
 def _raise_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
-    key = fsname(session_id)
-    for (highest,) in connection.execute("SELECT epoch FROM epochs WHERE key = ?", (key,)):
-        refuse_stale(session_id, epoch, highest)
-    connection.execute("INSERT OR REPLACE INTO epochs (key, epoch) VALUES (?, ?)", (key, epoch))
+    refuse_stale(session_id, epoch, _highest_epoch(connection, session_id))
+    connection.execute("INSERT OR REPLACE INTO epochs (key, epoch) VALUES (?, ?)", (fsname(session_id), epoch))
+
+
+def _highest_epoch(connection: sqlite3.Connection, session_id: str) -> int:
+    found = connection.execute("SELECT epoch FROM epochs WHERE key = ?", (fsname(session_id),)).fetchone()
+    return int(found[0]) if found is not None else 0
 
 
 def _row(entry: str) -> SessionEntry:

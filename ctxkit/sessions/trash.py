@@ -74,3 +74,13 @@ class Peeks(Protocol):
             StoreReadError: It cannot be read.
         """
         ...
+
+    async def epoch(self, session_id: str) -> int:
+        """Return the highest epoch that was used on a session, 0 where none was.
+
+        An owner whose lock has lost count, since its files are gone, takes one above it.
+
+        Raises:
+            StoreReadError: It cannot be read.
+        """
+        ...
