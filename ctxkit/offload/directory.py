@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 from uuid import uuid4
@@ -51,6 +51,20 @@ def write_all(descriptor: int, data: bytes | bytearray) -> None:
         if written <= 0:
             raise OSError(errno.EIO, "nothing was written")
         rest = rest[written:]
+
+
+def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    """Write all of the data at an offset of a file that is not open for appending."""
+    rest = memoryview(data)
+    while rest:
+        if hasattr(os, "pwrite"):
+            written = os.pwrite(descriptor, rest, offset)
+        else:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            written = os.write(descriptor, rest)
+        if written <= 0:
+            raise OSError(errno.EIO, "nothing was written")
+        rest, offset = rest[written:], offset + written
 
 
 def read_at(descriptor: int, length: int, offset: int) -> bytes:
@@ -126,27 +140,79 @@ class Directory:
             raise
         return descriptor
 
+    def status(self, name: str) -> os.stat_result | None:
+        """Return what a name stands for, links not followed; `None` where there is none."""
+        try:
+            return os.stat(self._name(name), dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def temporary(self) -> tuple[str, int]:
+        """Make a new file for `link` or `replace` and return its name and a descriptor to write to."""
+        name = f"{_TEMPORARY}{uuid4().hex}"
+        return name, self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
     def publish(self, name: str, data: bytes) -> bool:
         """Make a file appear whole, never over another one.
 
         Returns:
             False where the name is taken.
         """
-        temporary = f"{_TEMPORARY}{uuid4().hex}"
-        descriptor = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        temporary = self._written(data)
         try:
-            try:
-                write_all(descriptor, data)
-                sync_file(descriptor)
-            finally:
-                os.close(descriptor)
-            published = self._link(temporary, name)
+            return self.link(temporary, name)
+        finally:
+            self.unlink(temporary)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a file whole in the place of another one, or of none."""
+        self.rename(self._written(data), name)
+
+    def rename(self, temporary: str, name: str) -> None:
+        """Put a temporary file that has been synced in the place of another one, or of none; it goes where that fails."""
+        try:
+            os.replace(self._name(temporary), self._name(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
-            self._unlink(temporary)
+            self.unlink(temporary)
             raise
-        self._unlink(temporary)
         self.sync()
-        return published
+
+    def link(self, temporary: str, name: str) -> bool:
+        """Give a temporary file its name, durably and never over another one; the temporary name is for the caller to remove.
+
+        Returns:
+            False where the name is taken.
+        """
+        source, target = self._name(temporary), self._name(name)
+        try:
+            os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except (NotImplementedError, OSError) as exc:
+            if isinstance(exc, OSError) and exc.errno not in _NO_HARD_LINKS:
+                raise
+            # A file system without hard links: a rename, which on Windows refuses to replace by itself.
+            if self.status(name) is not None:
+                return False
+            os.rename(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        self.sync()
+        return True
+
+    def unlink(self, name: str) -> None:
+        """Remove a file; one that is not there is no error."""
+        try:
+            os.unlink(self._name(name), dir_fd=self._fd)
+        except FileNotFoundError:
+            return
+
+    def move(self, name: str, to: "Directory") -> None:
+        """Move a file to another directory of the same file system, in the place of one of its name; sync both afterwards."""
+        os.replace(self._name(name), to._name(name), src_dir_fd=self._fd, dst_dir_fd=to._fd)
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all that is in this directory, in no order."""
+        with os.scandir(self.path if self._fd is None else self._fd) as found:
+            return [item.name for item in found]
 
     def files(self) -> Iterator[tuple[str, os.stat_result]]:
         """Yield name and status of each plain file that is not hidden."""
@@ -168,7 +234,7 @@ class Directory:
             if not stat.S_ISREG(status.st_mode):
                 continue
             if name.startswith(_TEMPORARY) and time.time() - status.st_mtime > _STALE_S:
-                self._unlink(name)
+                self.unlink(name)
             elif status.st_mode & _OTHERS and self._fd is not None and status.st_nlink == 1:
                 os.close(self.open(name, os.O_RDONLY))
 
@@ -183,7 +249,7 @@ class Directory:
         if stat.S_ISDIR(status.st_mode):
             shutil.rmtree(self._name(name), dir_fd=self._fd)
         else:
-            self._unlink(name)
+            self.unlink(name)
         self.sync()
 
     def sync(self) -> None:
@@ -213,33 +279,18 @@ class Directory:
             return
         self.sync()
 
-    def _link(self, temporary: str, name: str) -> bool:
-        source, target = self._name(temporary), self._name(name)
+    def _written(self, data: bytes) -> str:
+        temporary, descriptor = self.temporary()
         try:
-            os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd, follow_symlinks=False)
-        except FileExistsError:
-            return False
-        except (NotImplementedError, OSError) as exc:
-            if isinstance(exc, OSError) and exc.errno not in _NO_HARD_LINKS:
-                raise
-            # A file system without hard links: a rename, which on Windows refuses to replace by itself.
-            if self._exists(name):
-                return False
-            os.rename(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-        return True
-
-    def _exists(self, name: str) -> bool:
-        try:
-            os.stat(self._name(name), dir_fd=self._fd, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _unlink(self, name: str) -> None:
-        try:
-            os.unlink(self._name(name), dir_fd=self._fd)
-        except FileNotFoundError:
-            return
+            try:
+                write_all(descriptor, data)
+                sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+        except BaseException:
+            self.unlink(temporary)
+            raise
+        return temporary
 
 
 def _check_plain(status: os.stat_result, flags: int, path: Path) -> None:

@@ -1,61 +1,38 @@
-"""The store on files, in the layout of AgentScope's workspace: logs that only grow, blobs that appear whole.
-
-- `sessions/{session}/context.jsonl`: one record a line
-- `sessions/{session}/tool_result-{id}.txt`: a blob of the session
-- `data/{sha256}.{ext}`: a blob that sessions share
-"""
+"""The store on files: logs that only grow, blobs that appear whole, private to their owner; see `layout` for the names."""
 
 import asyncio
 import errno
 import os
-import re
-import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import BinaryIO, Final, TypeVar, cast, get_args
 
-from ctxkit.errors import RecordNotFoundError, StoreReadError, StoreWriteError
+from aiofiles.threadpool.binary import AsyncFileIO
+
+from ctxkit.errors import ConfigError, RecordNotFoundError, StoreReadError, StoreWriteError
 from ctxkit.offload import lines
-from ctxkit.offload.directory import Directory, read_at
-from ctxkit.offload.lock import locked
-from ctxkit.offload.log import LOG_NAME, SessionLog
-from ctxkit.offload.names import fsname
-from ctxkit.offload.store import BLOB, Entry, Record
+from ctxkit.offload.blobs import NO_FILE, free_name, is_blob_name
+from ctxkit.offload.capabilities import Lease
+from ctxkit.offload.disk import Disk
+from ctxkit.offload.fenced import FencedStore
+from ctxkit.offload.layout import Layout
+from ctxkit.offload.lease_wait import lease_when_free
+from ctxkit.offload.limits import FileLimits
+from ctxkit.offload.log import Fsync
+from ctxkit.offload.log_index import LOG_NAME, Row
+from ctxkit.offload.reading import Reading
+from ctxkit.offload.search import Needle, neighbours
+from ctxkit.offload.store import Entry, Record, Store
 
 _T = TypeVar("_T")
+_StoreErrorT = TypeVar("_StoreErrorT", StoreReadError, StoreWriteError)
 
-SESSIONS: Final = "sessions"
-DATA: Final = "data"
-
-_NAME: Final = re.compile(r"(?!context\.)[A-Za-z0-9](?:[A-Za-z0-9._~-]{0,198}[A-Za-z0-9])?")
-_FOLDER: Final = re.compile(r"[a-z0-9][a-z0-9_~-]{0,99}")
 _CHUNK_BYTES: Final = 1 << 20
-_PIECE_CHARS: Final = 32_768
-"""Records are encoded in pieces of this size, with a pause between them for other tasks."""
-_THREADS: Final = 4
-"""Threads of one store: writes of one session go one after another, so more would only wait."""
 _ENTRIES: Final = 500
 """So many entries are listed between two pauses for other tasks."""
-_OPEN_LOGS: Final = 64
-"""Sessions whose index is kept in memory; that of another one is read anew from its file."""
-_NO_FILE: Final = frozenset({errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR, errno.EMLINK})
-"""What opening a planted link, pipe or directory gives."""
-_READ_ERRORS: Final = (FileNotFoundError, NotADirectoryError)
-
-
-class _Running:
-    """What belongs to one process: threads and indexes do not survive a fork."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ctxkit-store")
-        self.logs: OrderedDict[str, SessionLog] = OrderedDict()
-        self.guard = threading.Lock()
+_NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)
 
 
 class FileStore:
@@ -64,82 +41,140 @@ class FileStore:
     An `append` or `put` that has returned survives `kill -9` and a power cut, as far as the disk keeps what it has
     confirmed. The directory must be on a local file system.
 
+    Beyond `Store`: a record bigger than `FileLimits.record_bytes` stands in a file of its own, and its entry names that
+    one; a log goes on in further files, and entries name the one that they are in, while `append` and `reference` give
+    the first. It has all capabilities of `ctxkit.offload.capabilities`.
+
     Args:
         root: The directory; made at the first write. `sessions/` and `data/` in it are private to its owner.
+        fsync: When what was stored is on the disk. `"always"`: before `append` and `put` return, so it survives a power
+            cut. `"batch"`: records within a second and at `aclose`, so the last second may be lost in a power cut and
+            nothing by the death of the process; blobs as with `"always"`. `"off"`: when the system thinks best, so a
+            power cut may cost anything, and the death of the process nothing.
+        limits: Sizes that it keeps to.
         lock_timeout_s: Seconds to wait for another process that writes the same session.
+
+    Raises:
+        ConfigError: `fsync` is none of the three.
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, lock_timeout_s: float = 10.0) -> None:
-        # `resolve()` would follow links, and references would not be what the user expects.
-        self.root = Path(os.path.normpath(Path(root) if Path(root).is_absolute() else Path.cwd() / root))
-        self._lock_timeout_s = lock_timeout_s
-        self._running = _Running()
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        fsync: Fsync = "always",
+        limits: FileLimits | None = None,
+        lock_timeout_s: float = 10.0,
+    ) -> None:
+        if fsync not in get_args(Fsync):
+            msg = f"FileStore.fsync is {fsync!r}: give one of {', '.join(map(repr, get_args(Fsync)))}."
+            raise ConfigError(msg)
+        self._layout = Layout(root)
+        self.root: Path = self._layout.root
+        limits = limits or FileLimits()
+        self._open_disk = partial(Disk, self._layout, fsync=fsync, limits=limits, lock_timeout_s=lock_timeout_s)
+        self._disk: Disk | None = None
 
     def reference(self, session_id: str | None, name: str | None = None, data: bytes = b"") -> str:
         """Return beforehand what `append` (no name) or `put` (a name) will return; the latter looks at the disk."""
-        folder = self._folder_parts(session_id)
+        folder = self._layout.folder(session_id)
         if name is None:
-            return self._path(*folder, LOG_NAME)
+            return self._layout.path(*folder, LOG_NAME)
         try:
-            with self._open(*folder, create=False) as directory:
-                name, _ = _free_name(directory, name, data)
-        except _READ_ERRORS:
+            with self._layout.open(*folder, create=False) as directory:
+                name, _ = free_name(directory, name, len(data), sha256(data).hexdigest())
+        except _NOT_THERE:
             pass  # nothing is there yet, so the name is free
         except OSError as exc:
-            raise _error(StoreReadError, self._path(*folder), exc) from exc
-        return self._path(*folder, name)
+            raise _error(StoreReadError, self._layout.path(*folder), exc) from exc
+        return self._layout.path(*folder, name)
 
-    async def append(self, session_id: str, records: Sequence[Record]) -> str:
-        """Store records durably at the end of a session's log and return the log's path.
+    async def append(self, session_id: str, records: Sequence[Record], *, epoch: int | None = None) -> str:
+        """Store records at the end of a session's log and return the path of its first file.
 
         Appends that wait at the same time are written as one group, with one sync for all.
 
-        Raises:
-            StoreWriteError: The records could not be stored; the file is as it was.
-        """
-        path = self.reference(session_id)
-        if records:
-            encoded = await _encode(records)
-            running = self._own()
-            log = self._log(session_id)
-            done = log.submit(encoded)
-            running.threads.submit(log.flush)
-            try:
-                await asyncio.wrap_future(done)
-            except OSError as exc:
-                raise _error(StoreWriteError, path, exc) from exc
-        return path
+        Args:
+            session_id: The session.
+            records: The records, in order.
+            epoch: The number of the owner that writes, as it was fenced; a write without one is never refused.
 
-    async def put(self, session_id: str | None, name: str, data: bytes) -> str:
+        Raises:
+            StoreWriteError: The records could not be stored; the log is as it was.
+            StoreFullError: A limit would be passed.
+            StaleOwnerError: A higher epoch has been fenced.
+        """
+        if records:
+            encoded = await lines.encode_all(records)
+            disk = self._own()
+            try:
+                await disk.writer.submit(disk.log(session_id), encoded, epoch)
+            except OSError as exc:
+                raise self._failed(StoreWriteError, exc, session_id, LOG_NAME) from exc
+        return self.reference(session_id)
+
+    async def put(self, session_id: str | None, name: str, data: bytes, *, epoch: int | None = None) -> str:
         """Store a blob durably and return its path; see `Store.put`.
 
         Raises:
             StoreWriteError: The blob could not be stored, or the name is not allowed.
+            StoreFullError: A limit would be passed.
+            StaleOwnerError: A higher epoch has been fenced.
         """
-        folder = self._folder_parts(session_id)
-        if not _NAME.fullmatch(name):
-            msg = f"{name!r} is no name for a blob: give letters, digits, '.', '_', '~' and '-', not 'context.…'."
-            raise StoreWriteError(msg)
+        _check_name(name)
         try:
-            return await self._in_thread(partial(self._put, folder, name, data))
+            return await self._in_thread(partial(self._own().put, session_id, name, data, epoch))
         except OSError as exc:
-            raise _error(StoreWriteError, self._path(*folder, name), exc) from exc
+            raise self._failed(StoreWriteError, exc, session_id, name) from exc
+
+    async def put_chunks(
+        self, session_id: str | None, name: str, chunks: AsyncIterable[bytes], *, epoch: int | None = None
+    ) -> str:
+        """Store chunks as one blob, whole or not at all, and return its path; see `Streams.put_chunks`.
+
+        Raises:
+            StoreWriteError: The blob could not be stored, or the name is not allowed.
+            StoreFullError: A limit would be passed.
+            StaleOwnerError: A higher epoch has been fenced.
+        """
+        _check_name(name)
+        disk = self._own()
+        draft = disk.draft(session_id)
+        try:
+            async for chunk in chunks:
+                await self._in_thread(partial(draft.write, chunk))
+            return await self._in_thread(partial(disk.publish, draft, session_id, name, epoch))
+        except OSError as exc:
+            raise self._failed(StoreWriteError, exc, session_id, name) from exc
+        finally:
+            disk.later(draft.discard)  # without waiting, for who is cancelled leaves at once
 
     async def get(self, reference: str, offset: int = 0, length: int | None = None) -> bytes:
-        """Return bytes of a file of this store; see `Store.get`.
+        """Return bytes of a file of this store, read in chunks beside the event loop; see `Store.get`.
 
         Raises:
             RecordNotFoundError: The reference names nothing in this store.
             StoreReadError: The file cannot be read.
         """
-        parts = self._parts_of(reference)
+        *folder, name = self._layout.parts_of(reference)
+        opening = partial(self._layout.open, *folder, create=False)
+        reading = Reading(opening, name, offset=max(0, offset), length=length)
+        disk = self._own()
+        file = AsyncFileIO(cast("BinaryIO", reading), asyncio.get_running_loop(), disk.threads)
+        size = _CHUNK_BYTES if length is None else min(_CHUNK_BYTES, max(0, length))
+        found = bytearray()
         try:
-            return await self._in_thread(partial(self._get, parts, max(0, offset), length))
+            while not reading.closed:
+                found += await file.read(size)
         except OSError as exc:
-            if isinstance(exc, _READ_ERRORS) or exc.errno in _NO_FILE:
+            if isinstance(exc, _NOT_THERE) or exc.errno in NO_FILE:
                 msg = f"Nothing is stored under {reference!r}: list the session to see what is."
                 raise RecordNotFoundError(msg) from exc
             raise _error(StoreReadError, reference, exc) from exc
+        finally:
+            if not reading.closed:
+                disk.later(reading.close)  # without waiting, for who is cancelled leaves at once
+        return bytes(found)
 
     async def list(self, session_id: str, *, after: int = 0) -> AsyncIterator[Entry]:
         """Yield a session's records with a sequence above `after`, then its blobs, oldest first.
@@ -147,201 +182,125 @@ class FileStore:
         Raises:
             StoreReadError: The session cannot be read.
         """
-        try:
-            records = await self._in_thread(partial(self._log(session_id).entries, after))
-            blobs = await self._in_thread(partial(self._blobs, session_id))
-        except OSError as exc:
-            raise _error(StoreReadError, self._path(*self._folder_parts(session_id)), exc) from exc
-        log = self.reference(session_id)
-        for count, (number, offset, size, trailer) in enumerate(records, 1):
+        rows, blobs = await self._look(session_id, after)
+        for count, row in enumerate(rows, 1):
             if count % _ENTRIES == 0:
                 await asyncio.sleep(0)
-            known = trailer or lines.Line(b"")
-            yield Entry(
-                reference=log,
-                kind=known.kind,
-                size=size,
-                offset=offset,
-                sequence=number,
-                key=known.key,
-                provenance=known.provenance,
-            )
+            yield self._entry(session_id, row)
         for blob in blobs:
             yield blob
 
-    async def delete(self, session_id: str) -> None:
+    async def search(self, session_id: str, text: str) -> AsyncIterator[Entry]:
+        """Yield the records, newest first, then the blobs whose content has a text; see `Searches.search`.
+
+        In a record it is looked for as the JSON has it, names of fields included.
+
+        Raises:
+            StoreReadError: The session cannot be read.
+        """
+        rows, blobs = await self._look(session_id, 0)
+        disk, needle = self._own(), Needle(text)
+        try:
+            for group in neighbours(rows):
+                for row in await self._in_thread(partial(disk.having, session_id, group, needle)):
+                    yield self._entry(session_id, row)
+            for blob in reversed(blobs):
+                if await self._in_thread(partial(disk.has, session_id, blob.name or "", needle)):
+                    yield blob
+        except OSError as exc:
+            raise self._failed(StoreReadError, exc, session_id) from exc
+
+    async def delete(self, session_id: str, *, epoch: int | None = None) -> None:
         """Remove all that a session owns; blobs that sessions share stay.
 
         Raises:
             StoreWriteError: Some of it could not be removed.
+            StaleOwnerError: A higher epoch has been fenced.
         """
         try:
-            await self._in_thread(partial(self._delete, session_id))
+            await self._in_thread(partial(self._own().delete, session_id, epoch))
         except OSError as exc:
-            raise _error(StoreWriteError, self._path(*self._folder_parts(session_id)), exc) from exc
+            raise self._failed(StoreWriteError, exc, session_id) from exc
 
-    def _own(self) -> _Running:
-        if self._running.pid != os.getpid():
-            self._running = _Running()
-        return self._running
+    async def fence(self, session_id: str, epoch: int) -> Store:
+        """Refuse all lower epochs in a session from now on; see `Fences.fence`.
+
+        Raises:
+            StaleOwnerError: A higher epoch has been fenced already.
+            StoreWriteError: The fence could not be stored.
+        """
+        try:
+            await self._in_thread(partial(self._own().fence, session_id, epoch))
+        except OSError as exc:
+            raise self._failed(StoreWriteError, exc, session_id) from exc
+        return FencedStore(self, session_id, epoch)
+
+    async def lease(
+        self, session_id: str, *, owner: Mapping[str, str | int], ttl_s: float, timeout_s: float = 0.0
+    ) -> Lease:
+        """Take a session by a lock of the kernel, which frees it when its owner dies; see `Leases.lease`.
+
+        Args:
+            session_id: The session.
+            owner: Who asks, as errors show it to others.
+            ttl_s: Without meaning here: the kernel knows better than a clock.
+            timeout_s: Seconds to wait for another owner.
+
+        Raises:
+            SessionLockedError: Another owner held it all the time; the message names it.
+            StoreWriteError: The lease could not be stored.
+        """
+        del ttl_s
+        attempt = partial(self._own().try_lease, session_id, owner)
+        return await lease_when_free(attempt, what=f"Session {session_id[:100]!r}", timeout_s=timeout_s)
+
+    async def aclose(self) -> None:
+        """Write and sync what waits, and close all that is open; another call opens it anew."""
+        disk, self._disk = self._disk, None
+        if disk is not None and disk.pid == os.getpid():
+            await asyncio.to_thread(disk.close)
+
+    def _own(self) -> Disk:
+        if self._disk is None or self._disk.pid != os.getpid():
+            self._disk = self._open_disk()
+        return self._disk
 
     async def _in_thread(self, call: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._own().threads, call)
 
-    def _log(self, session_id: str) -> SessionLog:
-        running, name = self._own(), fsname(session_id)
-        with running.guard:
-            log = running.logs.get(name)
-            if log is None:
-                log = running.logs[name] = SessionLog(
-                    partial(self._open, SESSIONS, name), lock_timeout_s=self._lock_timeout_s, settle=self._settle
-                )
-            running.logs.move_to_end(name)
-            while len(running.logs) > _OPEN_LOGS:
-                running.logs.popitem(last=False)
-        return log
-
-    def _settle(self, folder: Directory) -> None:
-        """Make sure of the directories on the way: they may be of a process that was killed before it could."""
-        folder.tidy()
-        with Directory.at(self.root, create=False) as root:
-            root.sync()
-            with root.child(SESSIONS, create=False) as sessions:
-                sessions.sync()
-
-    @contextmanager
-    def _open(self, *folder: str, create: bool) -> Iterator[Directory]:
-        with ExitStack() as path:
-            at = path.enter_context(Directory.at(self.root, create=create))
-            for name in folder:
-                at = path.enter_context(at.child(name, create=create))
-            yield at
-
-    def _put(self, folder: tuple[str, ...], name: str, data: bytes) -> str:
-        with self._open(*folder, create=True) as directory:
-            while True:
-                free, there = _free_name(directory, name, data)
-                if there:
-                    directory.sync()  # whoever put it may have been killed before that
-                    break
-                if directory.publish(free, data):
-                    break
-        return self._path(*folder, free)
-
-    def _get(self, parts: Sequence[str], offset: int, length: int | None) -> bytes:
-        with self._open(*parts[:-1], create=False) as directory:
-            descriptor = directory.open(parts[-1], os.O_RDONLY)
+    async def _look(self, session_id: str, after: int) -> tuple[Sequence[Row], Sequence[Entry]]:
+        disk = self._own()
         try:
-            size = os.fstat(descriptor).st_size
-            wanted = max(0, size - offset) if length is None else max(0, min(length, size - offset))
-            found = bytearray()
-            while len(found) < wanted:
-                chunk = read_at(descriptor, min(_CHUNK_BYTES, wanted - len(found)), offset + len(found))
-                if not chunk:
-                    break
-                found += chunk
-            return bytes(found)
-        finally:
-            os.close(descriptor)
+            rows = await self._in_thread(partial(disk.rows, session_id, after))
+            return rows, await self._in_thread(partial(disk.blobs, session_id))
+        except OSError as exc:
+            raise self._failed(StoreReadError, exc, session_id) from exc
 
-    def _blobs(self, session_id: str) -> Sequence[Entry]:
-        folder = self._folder_parts(session_id)
-        try:
-            with self._open(*folder, create=False) as directory:
-                found = [item for item in directory.files() if _NAME.fullmatch(item[0])]
-        except _READ_ERRORS:
-            return []
-        found.sort(key=lambda item: (item[1].st_mtime_ns, item[0]))
-        return [
-            Entry(
-                reference=self._path(*folder, name),
-                kind=BLOB,
-                size=status.st_size,
-                name=name,
-                created=status.st_mtime,
-            )
-            for name, status in found
-        ]
+    def _entry(self, session_id: str, row: Row) -> Entry:
+        """Return what a record is listed as: its place on a line, or the file of its own."""
+        spill = row.line.spill
+        file, offset, size = (row.segment, row.offset, row.size) if spill is None else (spill.name, 0, spill.size)
+        return Entry(
+            reference=self._layout.path(*self._layout.folder(session_id), file),
+            kind=row.line.kind,
+            size=size,
+            offset=offset,
+            sequence=row.number,
+            key=row.line.key,
+            provenance=row.line.provenance,
+        )
 
-    def _delete(self, session_id: str) -> None:
-        name = fsname(session_id)
-        try:
-            with self._open(SESSIONS, create=False) as sessions:
-                try:
-                    with sessions.child(name, create=False) as folder, locked(folder, timeout_s=self._lock_timeout_s):
-                        sessions.remove_tree(name)
-                except NotADirectoryError:
-                    sessions.remove_tree(name)
-        except FileNotFoundError:
-            return
-
-    def _folder_parts(self, session_id: str | None) -> tuple[str, ...]:
-        return (DATA,) if session_id is None else (SESSIONS, fsname(session_id))
-
-    def _path(self, *parts: str) -> str:
-        return str(self.root.joinpath(*parts))
-
-    def _parts_of(self, reference: str) -> Sequence[str]:
-        prefix = str(self.root).rstrip(os.sep) + os.sep
-        parts = reference[len(prefix) :].split(os.sep) if reference.startswith(prefix) else []  # noqa: PTH206 - exact
-        match parts:
-            case [area, name] if area == DATA and _NAME.fullmatch(name):
-                return parts
-            case [area, folder, name] if area == SESSIONS and _FOLDER.fullmatch(folder):
-                if name == LOG_NAME or _NAME.fullmatch(name):
-                    return parts
-        msg = f"{reference[:300]!r} is no reference of the store in {str(self.root)!r}: use one that it gave."
-        raise RecordNotFoundError(msg)
+    def _failed(
+        self, kind: type[_StoreErrorT], exc: OSError, session_id: str | None, name: str | None = None
+    ) -> _StoreErrorT:
+        folder = self._layout.folder(session_id)
+        return _error(kind, self._layout.path(*folder) if name is None else self._layout.path(*folder, name), exc)
 
 
-async def _encode(records: Sequence[Record]) -> Sequence[tuple[bytes, Record]]:
-    """Return the records with what stands on their lines, with pauses for other tasks."""
-    encoded = []
-    pending = 0
-    for record in records:
-        encoded.append((lines.encode(record), record))
-        pending += len(record.body)
-        if pending >= _PIECE_CHARS:
-            pending = 0
-            await asyncio.sleep(0)
-    return encoded
-
-
-def _free_name(directory: Directory, name: str, data: bytes) -> tuple[str, bool]:
-    """Return the first name that is free or has this very content, and whether it has."""
-    digest = sha256(data).hexdigest()
-    stem, dot, ending = name.rpartition(".")
-    for extra in ("", f"-{digest[:8]}", f"-{digest}"):
-        candidate = f"{stem}{extra}{dot}{ending}" if dot else f"{name}{extra}"
-        content = _compare(directory, candidate, data)
-        if content is not None:
-            return candidate, content
-    raise OSError(errno.EEXIST, "all names for this content are taken by something else", str(directory.path))
-
-
-def _compare(directory: Directory, name: str, data: bytes) -> bool | None:
-    """Return True where the file has this content, False where there is none, `None` where it is something else."""
-    try:
-        descriptor = directory.open(name, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    except OSError as exc:
-        if exc.errno in _NO_FILE:
-            return None
-        raise
-    try:
-        if os.fstat(descriptor).st_size != len(data):
-            return None
-        for at in range(0, len(data), _CHUNK_BYTES):
-            expected = data[at : at + _CHUNK_BYTES]
-            if read_at(descriptor, len(expected), at) != expected:
-                return None
-        return True
-    finally:
-        os.close(descriptor)
-
-
-_StoreErrorT = TypeVar("_StoreErrorT", StoreReadError, StoreWriteError)
+def _check_name(name: str) -> None:
+    if not is_blob_name(name):
+        msg = f"{name!r} is no name for a blob: give letters, digits, '.', '_', '~' and '-', not 'context.…' or 'context-…'."
+        raise StoreWriteError(msg)
 
 
 def _error(kind: type[_StoreErrorT], path: str, exc: OSError) -> _StoreErrorT:

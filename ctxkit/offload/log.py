@@ -1,268 +1,366 @@
-"""The log of one session: a file of lines that only ever grows, written by any number of threads and processes.
+"""The log of one session: files of lines that only ever grow, written by any number of threads and processes.
 
-Everything here blocks and is meant for a thread. Nothing is held open between two calls, so that a session may be
-deleted, a process forked, and ten thousand sessions used without running out of descriptors.
+Everything here blocks and is meant for a thread.
 """
 
+import logging
 import os
-from array import array
-from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from hashlib import blake2b
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from errno import ENOENT
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
-from ctxkit.offload import lines
-from ctxkit.offload.directory import Directory, read_at, sync_file, write_all
-from ctxkit.offload.lock import locked
+from ctxkit.errors import StoreWriteError
+from ctxkit.offload import lines, mend
+from ctxkit.offload.blobs import store_blob
+from ctxkit.offload.directory import Directory, sync_file, write_all
+from ctxkit.offload.epochs import highest_epoch, refuse_stale
+from ctxkit.offload.kept import KeptFolder, OpenFolder
+from ctxkit.offload.limits import FileLimits, Usage
+from ctxkit.offload.log_index import LogIndex, Row, Segment, segment_name, segment_number, segments_of
 from ctxkit.offload.store import Record
 
-LOG_NAME: Final = "context.jsonl"
+Fsync = Literal["always", "batch", "off"]
 
-_CHUNK_BYTES: Final = 1 << 20
 _TRIES: Final = 3
 """How often a session that is deleted at the very moment of a write is made anew."""
 
-
-class OpenFolder(Protocol):
-    """Opens the directory of a session."""
-
-    def __call__(self, *, create: bool) -> AbstractContextManager[Directory]:
-        """Open it; with `create` make it where it is not, else raise `FileNotFoundError`."""
-        ...
+logger = logging.getLogger("ctxkit.offload")
 
 
-class LogIndex:
-    """Where the records of one file stand and which keys they have, about 170 bytes a record.
+class Pending(Protocol):
+    """One call of `append` that waits for its answer."""
 
-    Args:
-        file: Device and inode of the file that it is about.
-    """
+    records: Sequence[tuple[bytes, Record]]
+    """Each record and its body as `lines.encode` gave it."""
+    epoch: int | None
+    """The owner's number; `None` is never refused."""
+    error: BaseException | None
+    """Set where the call failed."""
 
-    def __init__(self, file: tuple[int, int] | None = None) -> None:
-        self.file = file
-        self.end = 0
-        """Byte behind the last whole line that was read."""
-        self._numbers = array("Q")
-        self._offsets = array("Q")
-        self._sizes = array("Q")
-        self._digests: list[bytes] = []
-        self._known: set[bytes] = set()
 
-    @property
-    def last(self) -> int:
-        """The number of the last record; 0 where there is none."""
-        return self._numbers[-1] if self._numbers else 0
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """What all logs of a store have in common."""
 
-    def knows(self, digest: bytes) -> bool:
-        """Tell whether a record with the key of this digest is there."""
-        return digest in self._known
+    fsync: Fsync
+    limits: FileLimits
+    usage: Usage
+    settle: Callable[[Directory], None]
+    """Called with the session's directory after the first write."""
 
-    def after(self, number: int) -> Iterator[tuple[int, int, int]]:
-        """Yield number, offset and size of the records above a number."""
-        for at in range(bisect_right(self._numbers, number), len(self._numbers)):
-            yield self._numbers[at], self._offsets[at], self._sizes[at]
 
-    def catch_up(self, descriptor: int) -> None:
-        """Read the whole lines that have come since."""
-        rest = bytearray()
-        while chunk := read_at(descriptor, _CHUNK_BYTES, self.end + len(rest)):
-            searched = len(rest)
-            rest += chunk
-            if (stop := rest.rfind(b"\n", searched)) < 0:
-                continue
-            for line in bytes(rest[:stop]).split(b"\n"):
-                self.learn(line)
-            del rest[: stop + 1]
+@dataclass(frozen=True, kw_only=True)
+class _Doubt:
+    """What a failed write or sync has left behind."""
 
-    def learn(self, line: bytes) -> None:
-        """Take in the next line (without its line break); damaged and blank ones are passed over."""
-        found = lines.unseal(line)
-        if found is not None:
-            digest = key_digest(found.key) if found.key is not None else b""
-            if not digest or digest not in self._known:
-                number = found.number if found.number is not None and found.number > self.last else self.last + 1
-                self._numbers.append(number)
-                self._offsets.append(self.end)
-                self._sizes.append(len(line))
-                self._digests.append(digest)
-                self._known.add(digest)
-        self.end += len(line) + 1
-
-    def rewind(self, end: int) -> None:
-        """Forget what stands at or behind a byte."""
-        while self._offsets and self._offsets[-1] >= end:
-            for column in (self._numbers, self._offsets, self._sizes):
-                column.pop()
-            self._known.discard(self._digests.pop())
-        self.end = min(self.end, end)
+    segment: Segment
+    start: int
+    end: int | None
+    """Where the file ended then; `None` where nobody else's lines can be told from it, or it was acknowledged."""
 
 
 class SessionLog:
     """Appends to one session's log and lists it.
 
     Args:
-        open_folder: Opens the session's directory.
-        lock_timeout_s: Seconds to wait for another writer.
-        settle: Called with the directory after the first write.
+        session_id: The session, for messages.
+        name: The name of its directory.
+        open_folder: Opens the directory.
+        settings: What all logs of the store have in common.
     """
 
-    def __init__(self, open_folder: OpenFolder, *, lock_timeout_s: float, settle: Callable[[Directory], None]) -> None:
+    def __init__(self, session_id: str, name: str, open_folder: OpenFolder, *, settings: LogSettings) -> None:
+        self._session_id = session_id
+        self._name = name
         self._open_folder = open_folder
-        self._lock_timeout_s = lock_timeout_s
-        self._settle = settle
-        self._settled = False
+        self._settings = settings
         self._mutex = Lock()
-        self._waiting: deque[tuple[Sequence[tuple[bytes, Record]], Future[None]]] = deque()
         self._index = LogIndex()
-        self._sure_end = 0
-        """Up to here the index was learnt under the lock: behind it another writer may still take back a failed write."""
-        self._take_back: int | None = None
-        """A failed write that could not be taken back yet begins here."""
+        self._kept: KeptFolder | None = None
+        self._is_settled = False
+        self._is_retired = False
+        self._doubt: _Doubt | None = None
+        self._unsynced: tuple[Segment, int] | None = None
+        """Acknowledged from this byte on, but not synced."""
 
-    def submit(self, encoded: Sequence[tuple[bytes, Record]]) -> "Future[None]":
-        """Queue records; a call of `flush` in a thread must follow. The future is done when they are durable."""
-        done: Future[None] = Future()
-        self._waiting.append((encoded, done))
-        return done
+    @property
+    def is_unsynced(self) -> bool:
+        """Whether something was acknowledged that `sync` has still to bring to the disk."""
+        return self._unsynced is not None
 
-    def flush(self) -> None:
-        """Write all that is queued as one group: whoever comes first writes for all who wait behind it."""
+    def commit(self, group: Sequence[Pending]) -> bool:
+        """Write the records of a group of calls: all of a call or none.
+
+        Returns:
+            False where another writer holds the lock; nothing was done then.
+
+        Raises:
+            OSError: None of the group was written; calls that were refused have their own `error`.
+        """
         with self._mutex:
-            group = []
-            while self._waiting:
-                encoded, done = self._waiting.popleft()
-                if done.set_running_or_notify_cancel():
-                    group.append((encoded, done))
-            if not group:
-                return
             try:
-                self._commit([pair for encoded, _ in group for pair in encoded])
-            except BaseException as exc:  # noqa: BLE001 - handed on to everyone who waits for the group
-                for _, done in group:
-                    done.set_exception(exc)
-            else:
-                for _, done in group:
-                    done.set_result(None)
+                return self._commit(group)
+            finally:
+                if self._is_retired:
+                    self._let_go()
 
-    def entries(self, after: int) -> list[tuple[int, int, int, lines.Line | None]]:
-        """Return number, offset, size and trailer of the records above a number; an unknown session has none."""
+    def sync(self) -> None:
+        """Bring to the disk what was acknowledged before it was synced; a failure is met by the next write."""
+        with self._mutex:
+            self._sync()
+
+    def rows(self, after: int) -> Sequence[Row]:
+        """Return the records above a number; an unknown session has none."""
         with self._mutex:
             try:
                 with self._open_folder(create=False) as folder:
-                    descriptor = folder.open(LOG_NAME, os.O_RDONLY)
+                    self._learn(folder)
             except FileNotFoundError:
                 return []
-            try:
-                self._check_file(descriptor)
-                self._index.catch_up(descriptor)
-                found = []
-                for number, offset, size in self._index.after(after):
-                    start = max(0, size - lines.TRAILER_BYTES)
-                    tail = read_at(descriptor, size - start, offset + start)
-                    found.append((number, offset, size, lines.parse_trailer(tail)))
-                return found
-            finally:
-                os.close(descriptor)
+            return list(self._index.after(after))
 
-    def _commit(self, records: Sequence[tuple[bytes, Record]]) -> None:
-        for attempt in range(_TRIES):
-            try:
-                with self._open_folder(create=True) as folder, locked(folder, timeout_s=self._lock_timeout_s):
-                    descriptor, new = _open_log(folder)
-                    try:
-                        self._write(folder, descriptor, records)
-                    finally:
-                        os.close(descriptor)
-                    if new or not self._settled:
-                        folder.sync()
-                        self._settle(folder)
-                        self._settled = True
-                return
-            except FileNotFoundError:  # deleted by somebody at this very moment
-                if attempt == _TRIES - 1:
-                    raise
+    def close(self) -> None:
+        """Sync what is to be synced and let go of all that is open; a write that comes later opens it anew, once."""
+        with self._mutex:
+            self._is_retired = True
+            self._let_go()
 
-    def _write(self, folder: Directory, descriptor: int, records: Sequence[tuple[bytes, Record]]) -> None:
-        if self._take_back is not None:
-            os.ftruncate(descriptor, min(self._take_back, os.fstat(descriptor).st_size))
-            self._take_back = None
-        self._check_file(descriptor)
-        self._index.rewind(self._sure_end)
-        self._index.catch_up(descriptor)
-        learnt = self._index.end > self._sure_end
-        learnt |= _mend_tail(folder, descriptor, self._index)
-        end = self._sure_end = self._index.end
-        new = self._seal(records)
+    def _commit(self, group: Sequence[Pending]) -> bool:
+        for _ in range(_TRIES):
+            if self._kept is None:
+                self._kept = KeptFolder(self._open_folder)
+                self._is_settled = False
+            kept = self._kept
+            try:
+                if not kept.try_lock():
+                    return False
+                if kept.is_current():
+                    self._write(kept, group)
+                    kept.unlock()
+                    return True
+            except FileNotFoundError:  # deleted by somebody who did not lock
+                self._discard()
+            except BaseException:
+                self._discard()
+                raise
+            else:  # deleted, or moved away
+                self._unsynced = self._doubt = None
+                self._discard()
+        raise FileNotFoundError(ENOENT, "was deleted again and again", self._name)
+
+    def _write(self, kept: KeptFolder, group: Sequence[Pending]) -> None:
+        is_synced = self._settings.fsync == "always"
+        descriptor, is_touched = self._catch_up(kept)
+        segment = self._index.segments[-1]
+        start = segment.end
+        data, learnt, reserved = self._seal(kept.folder, group)
         try:
-            write_all(descriptor, new)
-            if new or learnt:
-                # What others wrote may not be on the disk yet, if they were killed: it counts as stored from now on.
+            write_all(descriptor, data)
+        except OSError as exc:
+            self._settings.usage.reserve(self._name, -reserved)
+            if not self._take_back(descriptor, segment, start):
+                raise
+            for call in group:
+                call.error = call.error or exc
+            return
+        try:
+            if is_synced and (data or is_touched):
                 sync_file(descriptor)
-        except OSError:
-            # After a failed sync the kernel may call the pages clean that it lost: what they held is never trusted.
-            self._take_back = end
-            os.ftruncate(descriptor, end)
-            self._take_back = None
+            if not self._is_settled:
+                kept.folder.sync()
+                self._settings.settle(kept.folder)
+                self._is_settled = True
+        except BaseException:
+            self._settings.usage.reserve(self._name, -reserved)
+            self._take_back(descriptor, segment, start)
             raise
-        for line in bytes(new).split(b"\n")[:-1]:
-            self._index.learn(line)
-        self._sure_end = self._index.end
+        for line, size in learnt:
+            self._index.add(line, size)
+        segment.seen = segment.end
+        self._index.sure = self._index.position
+        if data and self._settings.fsync == "batch" and self._unsynced is None:
+            self._unsynced = (segment, start)
 
-    def _check_file(self, descriptor: int) -> None:
-        """Begin anew where the file is another one, or shorter than what was read."""
-        status = os.fstat(descriptor)
-        if self._index.file != (status.st_dev, status.st_ino) or status.st_size < self._index.end:
-            self._index = LogIndex((status.st_dev, status.st_ino))
-            self._sure_end = 0
+    def _seal(
+        self, folder: Directory, group: Sequence[Pending]
+    ) -> tuple[bytearray, Sequence[tuple[lines.Line, int]], int]:
+        """Return what is to be written, what the index learns of it, and the bytes that were reserved for it."""
+        data, learnt, reserved = bytearray(), list[tuple[lines.Line, int]](), 0
+        fresh: set[str] = set()
+        highest: int | None = None
+        for call in group:
+            try:
+                if call.epoch is not None:
+                    highest = highest_epoch(folder) if highest is None else highest
+                    refuse_stale(self._session_id, call.epoch, highest)
+                missing: dict[str, tuple[bytes, Record]] = {}
+                for body, record in call.records:
+                    if record.key not in fresh and not self._index.knows(record.key):
+                        missing.setdefault(record.key, (body, record))
+                if not missing:
+                    continue
+                part, said, size = self._seal_call(folder, list(missing.values()), len(learnt))
+            except (StoreWriteError, OSError) as exc:
+                call.error = exc
+                continue
+            data += part
+            learnt += said
+            reserved += size
+            fresh.update(missing)
+        return data, learnt, reserved
 
-    def _seal(self, records: Sequence[tuple[bytes, Record]]) -> bytearray:
-        data = bytearray()
-        number = self._index.last
-        fresh: set[bytes] = set()
-        for body, record in records:
-            digest = key_digest(record.key)
-            if digest not in fresh and not self._index.knows(digest):
-                fresh.add(digest)
-                number += 1
-                data += lines.seal(body, record, number)
-        return data
+    def _seal_call(
+        self, folder: Directory, records: Sequence[tuple[bytes, Record]], before: int
+    ) -> tuple[bytes, Sequence[tuple[lines.Line, int]], int]:
+        most = self._settings.limits.record_bytes
+        size = sum(len(body) + len(record.key) for body, record in records)
+        self._settings.usage.reserve(self._name, size)
+        sealed, learnt = [], []
+        try:
+            for number, (body, record) in enumerate(records, self._index.last + before + 1):
+                spill = None
+                if most is not None and len(body) > most:
+                    name = store_blob(folder, lines.spill_name(body), body, is_synced=self._settings.fsync != "off")
+                    spill = lines.Spill(name, len(body))
+                line = lines.seal(body, record, number, spill=spill)
+                sealed.append(line)
+                known = lines.Line(b"", number, record.key, record.kind, record.provenance, spill)
+                learnt.append((known, len(line) - 1))
+        except BaseException:
+            self._settings.usage.reserve(self._name, -size)
+            raise
+        return b"".join(sealed), learnt, size
 
+    def _catch_up(self, kept: KeptFolder) -> tuple[int, bool]:
+        """Learn what others wrote and mend what is broken, under the lock.
 
-def key_digest(key: str) -> bytes:
-    """Return 128 bits that stand for a key."""
-    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        Returns:
+            The descriptor to write to, and whether something is to be synced even if nothing is written.
+        """
+        index, folder = self._index, kept.folder
+        if self._doubt is not None:
+            self._resolve(folder, self._doubt)
+        if not self._is_up_to_date(folder):
+            index.rewind(*index.sure)
+            self._learn(folder, is_locked=True)
+        is_touched = False
+        if not index.segments:
+            descriptor = self._begin(kept, 1)
+        else:
+            segment = index.segments[-1]
+            descriptor = kept.file(lambda at: at.open(segment.name, os.O_RDWR | os.O_APPEND), segment.file)
+            if segment.seen > segment.end:
+                index.learn_end(mend.mend_end(folder, segment.name, descriptor, segment.end))
+                is_touched = True
+            most = self._settings.limits.segment_bytes
+            if most is not None and segment.end >= most:
+                self._sync()
+                descriptor = self._begin(kept, (segment_number(segment.name) or 1) + 1)
+        index.sure = index.position
+        return descriptor, is_touched
 
+    def _is_up_to_date(self, folder: Directory) -> bool:
+        index = self._index
+        if not index.segments or index.position != index.sure:
+            return False
+        segment = index.segments[-1]
+        status = folder.status(segment.name)
+        following = segment_name((segment_number(segment.name) or 1) + 1)
+        return status is not None and segment.is_same(status) and folder.status(following) is None
 
-def _open_log(folder: Directory) -> tuple[int, bool]:
-    try:
-        return folder.open(LOG_NAME, os.O_RDWR | os.O_APPEND), False
-    except FileNotFoundError:
-        return folder.open(LOG_NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT), True
+    def _begin(self, kept: KeptFolder, number: int) -> int:
+        name = segment_name(number)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        descriptor = kept.file(lambda folder: folder.open(name, flags), None)
+        self._is_settled = False
+        self._index.begin(name, os.fstat(descriptor))
+        return descriptor
 
+    def _learn(self, folder: Directory, *, is_locked: bool = False) -> None:
+        """Read what has come since; damage is mended under the lock, where nobody can be writing the line just now."""
+        index = self._index
+        names = segments_of(folder.names())
+        for at, name in enumerate(names):
+            status = folder.status(name)
+            if status is None:
+                raise FileNotFoundError(ENOENT, "was deleted", name)
+            if at < len(index.segments):
+                known = index.segments[at]
+                if known.name == name and known.is_same(status):
+                    continue
+                grown = known.name == name and known.file == (status.st_dev, status.st_ino)
+                if grown and status.st_size >= known.end:
+                    index.rewind(at + 1, known.end)
+                else:
+                    index.rewind(at, index.segments[at - 1].end if at else 0)
+            self._read(folder, name, status, at=at, is_locked=is_locked)
+        if len(names) < len(index.segments):
+            index.rewind(len(names), index.segments[len(names) - 1].end if names else 0)
 
-def _mend_tail(folder: Directory, descriptor: int, index: LogIndex) -> bool:
-    """Deal with a last line that has no line break: its writer was killed, or the machine died.
+    def _read(self, folder: Directory, name: str, status: os.stat_result, *, at: int, is_locked: bool) -> None:
+        descriptor = folder.open(name, os.O_RDONLY)
+        try:
+            if at == len(self._index.segments):
+                self._index.begin(name, status)
+            damaged = self._index.catch_up(descriptor)
+            if is_locked and self._settings.fsync == "always":
+                sync_file(descriptor)  # its writer may have been killed before that, and its records count from now on
+        finally:
+            os.close(descriptor)
+        if is_locked and damaged:
+            mend.blank(folder, damaged)
 
-    A whole record gets its line break; a torn one is copied aside and cut off.
+    def _take_back(self, descriptor: int, segment: Segment, start: int) -> bool:
+        """Undo a failed write; where that fails too, it is done before the next one."""
+        end: int | None = None
+        try:
+            end = os.fstat(descriptor).st_size
+            os.ftruncate(descriptor, start)
+        except OSError:
+            self._doubt = _Doubt(segment=segment, start=start, end=end)
+            return False
+        segment.seen = start
+        return True
 
-    Returns:
-        Whether there was one.
-    """
-    size = os.fstat(descriptor).st_size
-    if size <= index.end:
-        return False
-    tail = b""
-    while chunk := read_at(descriptor, _CHUNK_BYTES, index.end + len(tail)):
-        tail += chunk
-    line = lines.unseal(tail)
-    if line is not None and (line.number is not None or len(tail) <= lines.FOREIGN_BYTES):
-        write_all(descriptor, b"\n")
-        index.learn(tail)
-    else:
-        folder.publish(f"{LOG_NAME}.torn-{index.end}-{blake2b(tail, digest_size=4).hexdigest()}", tail)
-        os.ftruncate(descriptor, index.end)
-    return True
+    def _resolve(self, folder: Directory, doubt: _Doubt) -> None:
+        status = folder.status(doubt.segment.name)
+        if (
+            status is not None
+            and doubt.segment.file == (status.st_dev, status.st_ino)
+            and status.st_size > doubt.start
+        ):
+            if status.st_size == doubt.end:
+                mend.cut(folder, doubt.segment.name, doubt.start)
+            else:
+                mend.write_again(folder, doubt.segment.name, doubt.start)
+        self._doubt = None
+
+    def _sync(self) -> None:
+        if self._unsynced is None or self._kept is None:
+            return
+        segment, _ = self._unsynced
+        try:
+            sync_file(self._kept.file(lambda folder: folder.open(segment.name, os.O_RDWR | os.O_APPEND), segment.file))
+        except OSError as exc:
+            logger.warning("The log of session %r could not be synced (%s): it is written again.", self._name, exc)
+            self._discard()
+        self._unsynced = None
+
+    def _discard(self) -> None:
+        """Trust nothing any more: what is open is closed, and what was learnt is read anew."""
+        if self._unsynced is not None:
+            segment, start = self._unsynced
+            start = start if self._doubt is None else min(start, self._doubt.start)
+            self._doubt, self._unsynced = _Doubt(segment=segment, start=start, end=None), None
+        kept, self._kept = self._kept, None
+        self._index = LogIndex()
+        if kept is not None:
+            kept.close()
+
+    def _let_go(self) -> None:
+        self._sync()
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()

@@ -110,6 +110,7 @@ async def check(root: Path, faults: Faults) -> int:
         assert acknowledged | {"after"} <= set(found)
         assert {entry.size for entry in listed if entry.kind == BLOB} <= {len(CONTENT)}
         assert [await again.get(blob) for blob in blobs] == [CONTENT] * len(blobs)
+        await again.aclose()
     return open_descriptors()
 
 

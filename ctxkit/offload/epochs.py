@@ -1,0 +1,72 @@
+"""The fence of a session on files: the highest epoch, in a file that is read under the lock of each write."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ctxkit.errors import StaleOwnerError, StoreWriteError
+from ctxkit.offload.directory import Directory, read_at
+from ctxkit.offload.lock import locked
+
+_NAME: Final = ".epoch"
+_MOST_BYTES: Final = 1000
+
+
+def refuse_stale(session_id: str, epoch: int, highest: int) -> None:
+    """Refuse an owner that has lost its session.
+
+    Raises:
+        StaleOwnerError: The highest epoch is above the owner's.
+    """
+    if highest > epoch:
+        msg = (
+            f"Session {session_id[:100]!r} was taken over: its owner has epoch {highest}, and this one has {epoch}: "
+            f"attach the session anew to go on."
+        )
+        raise StaleOwnerError(msg)
+
+
+@contextmanager
+def fenced(folder: Directory, session_id: str, epoch: int | None, *, timeout_s: float) -> Iterator[None]:
+    """Keep others from fencing a session while something is written to it as one owner; `None` waits for nobody.
+
+    Raises:
+        StaleOwnerError: A higher epoch has been fenced.
+        TimeoutError: Another writer held the lock all the time.
+    """
+    if epoch is None:
+        yield
+        return
+    with locked(folder, timeout_s=timeout_s):
+        refuse_stale(session_id, epoch, highest_epoch(folder))
+        yield
+
+
+def raise_epoch(folder: Directory, session_id: str, epoch: int) -> None:
+    """Fence an epoch durably; call it under the lock.
+
+    Raises:
+        StaleOwnerError: A higher epoch has been fenced already.
+    """
+    highest = highest_epoch(folder)
+    refuse_stale(session_id, epoch, highest)
+    if highest < epoch:
+        folder.replace(_NAME, json.dumps({"epoch": epoch}).encode())
+
+
+def highest_epoch(folder: Directory) -> int:
+    """Return the highest epoch that was fenced, 0 where there is none; what it means is sure only under the lock."""
+    try:
+        descriptor = folder.open(_NAME, os.O_RDONLY)
+    except FileNotFoundError:
+        return 0
+    try:
+        epoch = json.loads(read_at(descriptor, _MOST_BYTES, 0))["epoch"]
+    except (ValueError, TypeError, KeyError) as exc:
+        msg = f"{str(folder.path / _NAME)!r} is no fence: remove it when no other owner of the session runs."
+        raise StoreWriteError(msg) from exc
+    finally:
+        os.close(descriptor)
+    return int(epoch)

@@ -1,0 +1,101 @@
+"""Mends the file of a log under its lock: a torn end is cut off, a bad line is blanked, and both are copied aside first.
+
+A log is never rewritten: other writers have it open, and readers know where its lines stand.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from ctxkit.offload import lines
+from ctxkit.offload.directory import Directory, read_at, sync_file, write_all, write_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctxkit.offload.log_index import Damage
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def mend_end(folder: Directory, name: str, descriptor: int, end: int) -> bytes:
+    """Deal with a last line that has no line break: its writer was killed, or the machine died.
+
+    A whole record gets its line break; a torn one is copied aside and cut off.
+
+    Args:
+        folder: The directory of the log.
+        name: The file of the log that is mended.
+        descriptor: Where it is open for appending.
+        end: Byte behind its last whole line.
+
+    Returns:
+        The line, if it was whole.
+    """
+    tail = _read(descriptor, end, None)
+    line = lines.examine(tail)
+    if line is not None and (line.number is not None or len(tail) <= lines.FOREIGN_BYTES):
+        write_all(descriptor, b"\n")
+        return tail
+    folder.publish(_aside(name, "torn", end, tail), tail)
+    os.ftruncate(descriptor, end)
+    return b""
+
+
+def blank(folder: Directory, damaged: Iterable["Damage"]) -> None:
+    """Overwrite bad lines with spaces, durably, after they were copied aside."""
+    for segment, offset, size in damaged:
+        with _writable(folder, segment) as descriptor:
+            found = _read(descriptor, offset, size)
+            folder.publish(_aside(segment, "bad", offset, found), found)
+            for at in range(0, size, _CHUNK_BYTES):
+                write_at(descriptor, b" " * min(_CHUNK_BYTES, size - at), offset + at)
+            sync_file(descriptor)
+
+
+def cut(folder: Directory, name: str, end: int) -> None:
+    """Take back what stands behind a byte."""
+    with _writable(folder, name) as descriptor:
+        os.ftruncate(descriptor, end)
+        sync_file(descriptor)
+
+
+def write_again(folder: Directory, name: str, start: int) -> None:
+    """Write what stands behind a byte once more, as it is.
+
+    After a failed sync the kernel may call pages clean that never reached the disk, and the next sync would say nothing
+    of them.
+    """
+    with _writable(folder, name) as descriptor:
+        at = start
+        while chunk := read_at(descriptor, _CHUNK_BYTES, at):
+            write_at(descriptor, chunk, at)
+            at += len(chunk)
+        sync_file(descriptor)
+
+
+@contextmanager
+def _writable(folder: Directory, name: str) -> "Iterator[int]":
+    # Not for appending: Linux would then append whatever the offset.
+    descriptor = folder.open(name, os.O_RDWR)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, start: int, size: int | None) -> bytes:
+    found = bytearray()
+    while size is None or len(found) < size:
+        wanted = _CHUNK_BYTES if size is None else min(_CHUNK_BYTES, size - len(found))
+        chunk = read_at(descriptor, wanted, start + len(found))
+        if not chunk:
+            break
+        found += chunk
+    return bytes(found)
+
+
+def _aside(name: str, why: str, offset: int, content: bytes) -> str:
+    return f"{name}.{why}-{offset}-{blake2b(content, digest_size=4).hexdigest()}"
