@@ -364,7 +364,7 @@ _own_epochs: Final = _Epochs()
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would look at the disk
+    return Path(os.path.normpath(Path(path).absolute()))  # `resolve` would look at the disk
 
 
 async def _in_thread(process: _Process, call: Callable[[], _T]) -> _T:
