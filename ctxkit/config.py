@@ -14,6 +14,9 @@ from ctxkit.errors import ConfigError
 OnUnfit = Literal["refuse", "clear"]
 """What happens when nothing more can be done to fit: raise `ContextUnfitError`, or clear the context (all of it stored)."""
 
+Lane = Literal["session", "global"]
+"""The queue on which compressions wait for each other: that of their session, or one for all sessions of the process."""
+
 MarkerPlacement = Literal["gap", "end"]
 """Where the truncation marker stands: between head and tail, or at the end of what is kept."""
 
@@ -123,6 +126,11 @@ class SummaryConfig:
     """Tries of one request that fails in a way that may pass, at least 1."""
     retry_delay_s: float = 0.5
     """Seconds before the second try, doubled at each further one, at least 0."""
+    lane: Lane = "session"
+    """Compress one after another in each session, or (`"global"`) in the whole process, first come, first served.
+
+    The global lane bounds what summaries cost at a time where many agents share a model, and makes their replies wait.
+    """
 
     def __post_init__(self) -> None:
         _switch(self, "warm")
@@ -132,6 +140,7 @@ class SummaryConfig:
         _ratio(self, "timeout_s", to=86400)
         _whole(self, "attempts", least=1)
         _at_least(self, "retry_delay_s", 0)
+        _one_of(self, "lane", ("session", "global"))
 
 
 @dataclass(frozen=True, kw_only=True)
