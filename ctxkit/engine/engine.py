@@ -18,6 +18,7 @@ from ctxkit.engine.request import RequestFitter
 from ctxkit.engine.run import Run
 from ctxkit.errors import ContextUnfitError
 from ctxkit.ledger import scan_block
+from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, session_lane
 from ctxkit.strategies.images import images_of
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Engine(Kit):
     async def compress(
         self, settings: Settings, *, reason: Reason, emit: EmitEvent, focus: str | None = None, force: bool = False
     ) -> Receipt:
-        """Compress where it is due; one compression of an agent at a time.
+        """Compress where it is due; one compression of a session at a time, or of the process where its lane says so.
 
         What fails leaves a receipt and is told as well as raised; what is cancelled leaves none.
 
@@ -130,7 +131,8 @@ class Engine(Kit):
             StoreWriteError: What would leave could not be stored, and so it stays.
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
-        async with self._lock():
+        lanes = [session_lane(self.port.session_id), *([GLOBAL] if settings.summary.lane == "global" else [])]
+        async with self._lock(), PROCESS_LANES.enter(*lanes):
             run = Run(kit=self, layers=self._layers, settings=settings, reason=reason, emit=emit)
             try:
                 receipt = await Compression(run=run, drafts=self._drafts, focus=focus, force=force).carry_out()
