@@ -250,6 +250,14 @@ class AgentPort(Protocol):
         """Return the tokens that the host itself counts for a tool result's output."""
         ...
 
+    async def checkpoint(self) -> None:
+        """Save the agent as it is now, where somebody saves it; called when all that a swap rests on is stored.
+
+        Raises:
+            CtxkitError: It could not be saved.
+        """
+        ...
+
     async def swap(self, swap: Swap) -> bool:
         """Change the context in one step, or return False where what the plan saw has changed meanwhile."""
         ...

@@ -36,9 +36,11 @@ async def clear_context(run: Run) -> Receipt:
     kept = apply_edits(view, edits, {}, kit.codec)
     stays = kit.gauge.meter.calibrated(await kit.gauge.weigh_messages(kept, model_key=model_key), model_key=model_key)
     room = run.limit_tokens - run.situation.fixed_tokens - stays
+    draft = Draft(fields=run.layers.current().fields, origin="extractive")
+    await run.plan(edits, draft)
     layer = await run.layers.next(
         leaves,
-        Draft(fields=run.layers.current().fields, origin="extractive"),
+        draft,
         reference=reference,
         tokens=sum(edit.tokens for edit in edits if edit.kind is EditKind.DROP),
         budget_tokens=max(0, int(min(room, run.layer_budget))),

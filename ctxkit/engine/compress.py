@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentscope.message import Msg
 
     from ctxkit.engine.draft import Drafts
+    from ctxkit.engine.journal import Unfinished
     from ctxkit.engine.layer import Layer
     from ctxkit.engine.run import Run
     from ctxkit.plan import Draft, Edit, Receipt
@@ -66,6 +67,11 @@ class Compression:
         await run.measure()
         due = self.force or run.tokens_before >= run.trigger_tokens
         edits = self._edits() if due else plan_ladder(run.situation, keep_tokens=None)
+        if due:
+            await run.journal.look()
+        unfinished = self._unfinished(edits)
+        if unfinished is not None:
+            run.plan_id, edits = unfinished.plan_id, unfinished.edits
         try:
             if not edits:
                 return run.unneeded()
@@ -75,7 +81,7 @@ class Compression:
                 limit_tokens=run.trigger_tokens,
                 context_size=run.reading.context_size,
             )
-            receipt = await self._apply(edits)
+            receipt = await self._apply(edits, unfinished=unfinished)
         except ContextUnfitError as unfit:
             receipt = await self._last_resort(unfit)
         await run.emit(telemetry.DONE if receipt.outcome == "applied" else telemetry.FAILED, receipt.to_json())
@@ -108,6 +114,21 @@ class Compression:
                 return small
         return edits
 
+    def _unfinished(self, edits: Sequence[Edit]) -> Unfinished | None:
+        """Return a plan that was stored and not applied, if it takes away of what the edits would, and enough of it.
+
+        Where more has come since, its cut lies a little before theirs; but its summary has been paid for.
+        """
+        run, situation, gone = self.run, self.run.situation, leaving(edits)
+        goal = min(run.trigger_tokens, situation.request_tokens)
+        if not gone:
+            return None
+        for plan in run.journal.unfinished(situation, focus=self.focus, settings=run.settings):
+            left = situation.request_tokens - freed_tokens(situation, plan.edits)
+            if leaving(plan.edits) <= gone and left + _LEAST_LAYER_SHARE * run.layer_budget <= goal:
+                return plan
+        return None
+
     async def _last_resort(self, unfit: ContextUnfitError) -> Receipt:
         """Keep the last step alone, without asking a model; where not even that fits, refuse or clear."""
         run, situation = self.run, self.run.situation
@@ -125,7 +146,9 @@ class Compression:
         logger.warning("ctxkit clears the context of agent %r: %s", run.kit.port.name, unfit)
         return await clear_context(run)
 
-    async def _apply(self, edits: tuple[Edit, ...], *, is_last_resort: bool = False) -> Receipt:
+    async def _apply(
+        self, edits: tuple[Edit, ...], *, unfinished: Unfinished | None = None, is_last_resort: bool = False
+    ) -> Receipt:
         run, kit, view = self.run, self.run.kit, self.run.situation.view
         leaves = taken_away(view, edits, kit.codec)
         await run.tell(telemetry.PROGRESS, stage="plan", messages=len(leaves), edits=len(edits))
@@ -138,10 +161,12 @@ class Compression:
             # Stored before the summary is asked for: a store that is down costs no model call.
             reference = await run.store(leaves)
             await run.tell(telemetry.PROGRESS, stage="store", reference=reference)
-            if is_last_resort:
-                draft = await self.drafts.collect(run.reading, leaves, settings=run.settings)
+            if unfinished is not None and unfinished.keys == run.keys:
+                draft = unfinished.draft
+                await run.tell(telemetry.PLAN_RESUMED)
             else:
-                draft = await self._draft(leaves, tokens)
+                draft = await self._draft(leaves, tokens, is_last_resort=is_last_resort)
+                await run.plan(edits, draft, focus=self.focus)
             await run.tell(telemetry.PROGRESS, stage="summary", summary=draft.origin)
             layer = await run.layers.next(
                 leaves,
@@ -165,8 +190,10 @@ class Compression:
                 raise
             raise not_stored("; ".join(shortened.problems)) from exc
 
-    async def _draft(self, leaves: Sequence[Msg], tokens: int) -> Draft:
+    async def _draft(self, leaves: Sequence[Msg], tokens: int, *, is_last_resort: bool) -> Draft:
         run = self.run
+        if is_last_resort:
+            return await self.drafts.collect(run.reading, leaves, settings=run.settings)
         draft = await self.drafts.make(
             run.reading, run.situation.view, leaves, tokens=tokens, settings=run.settings, focus=self.focus
         )

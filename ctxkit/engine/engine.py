@@ -12,6 +12,7 @@ from ctxkit import telemetry
 from ctxkit.engine.arrivals import Arrivals
 from ctxkit.engine.compress import Compression
 from ctxkit.engine.draft import Drafts
+from ctxkit.engine.journal import Journal
 from ctxkit.engine.kit import Kit
 from ctxkit.engine.layer import Layers
 from ctxkit.engine.request import RequestFitter
@@ -70,6 +71,7 @@ class Engine(Kit):
         super().__init__(port, codec, counter=counter, guard=guard, clock=clock)
         self.receipts: deque[Receipt] = deque(maxlen=64)
         self._layers = Layers(self)
+        self._journal = Journal(self, self._layers)
         self._drafts = Drafts(self, self._layers)
         self._arrivals = Arrivals()
         self._oversized = False
@@ -133,7 +135,7 @@ class Engine(Kit):
         """
         lanes = [session_lane(self.port.session_id), *([GLOBAL] if settings.summary.lane == "global" else [])]
         async with self._lock(), PROCESS_LANES.enter(*lanes):
-            run = Run(kit=self, layers=self._layers, settings=settings, reason=reason, emit=emit)
+            run = Run(kit=self, layers=self._layers, journal=self._journal, settings=settings, reason=reason, emit=emit)
             try:
                 receipt = await Compression(run=run, drafts=self._drafts, focus=focus, force=force).carry_out()
             except Exception as exc:

@@ -12,12 +12,13 @@ from ctxkit.summary import SummaryState, render
 from ctxkit.tokens import serve_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from agentscope.message import Msg
 
     from ctxkit.config import Settings
     from ctxkit.engine.kit import Kit
+    from ctxkit.offload.chain import StoredSummary
     from ctxkit.plan import Draft
     from ctxkit.port import Piece
 
@@ -34,6 +35,11 @@ class Layer:
     pieces: Sequence[Piece]
     tokens: float
     """Calibrated tokens of the pieces."""
+
+    @property
+    def digest(self) -> str:
+        """What tells its text from others."""
+        return _digest(layer_text(self.pieces))
 
 
 class Layers:
@@ -52,8 +58,7 @@ class Layers:
         A summary that ctxkit did not write (the host's, a restored session's) is taken over as a note, word for word as
         far as there is room.
         """
-        saved = self._kit.port.slot.get(_SLOT)
-        saved = saved if isinstance(saved, dict) else {}
+        saved = self._saved()
         text = layer_text(self._kit.port.summary)
         if saved.get("digest") == _digest(text):
             return SummaryState.from_json(saved.get("state"))
@@ -61,6 +66,21 @@ class Layers:
             return SummaryState()
         state = SummaryState.from_json(saved.get("state"))
         return replace(state, notes=(*state.notes, f"An earlier summary said: {text[:_FOREIGN_CHARS]}"))
+
+    def plan_id(self) -> str | None:
+        """Return the plan that the agent's summary came of; None where that is not known."""
+        plan_id = self._saved().get("plan")
+        return plan_id if isinstance(plan_id, str) else None
+
+    def lost_digest(self) -> str | None:
+        """Return the digest of the agent's summary where its parts are not known; None where they are, or there is none."""
+        text = layer_text(self._kit.port.summary)
+        digest = _digest(text)
+        return digest if text and self._saved().get("digest") != digest else None
+
+    def take_back(self, summary: StoredSummary) -> None:
+        """Take what is stored of the agent's summary for what it is made of."""
+        self._save(summary.state, summary.digest, summary.plan_id)
 
     async def next(
         self,
@@ -106,10 +126,16 @@ class Layers:
         pieces = [self._kit.codec.text(text) for text in texts]
         return Layer(state=state, pieces=pieces, tokens=await gauge.pieces_tokens(pieces, model_key=model_key))
 
-    def remember(self, layer: Layer) -> None:
+    def remember(self, layer: Layer, plan_id: str) -> None:
         """Keep what an applied layer is made of, beside it in the agent's state."""
-        saved: dict[str, Any] = {"state": layer.state.to_json(), "digest": _digest(layer_text(layer.pieces))}
-        self._kit.port.slot[_SLOT] = saved
+        self._save(layer.state.to_json(), layer.digest, plan_id)
+
+    def _saved(self) -> Mapping[str, Any]:
+        saved = self._kit.port.slot.get(_SLOT)
+        return saved if isinstance(saved, dict) else {}
+
+    def _save(self, state: Mapping[str, Any], digest: str, plan_id: str) -> None:
+        self._kit.port.slot[_SLOT] = {"state": state, "digest": digest, "plan": plan_id}
 
 
 def layer_text(layer: Sequence[Piece] | str) -> str:

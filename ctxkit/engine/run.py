@@ -12,9 +12,10 @@ from ctxkit.engine.apply import apply_edits
 from ctxkit.engine.unfit import unfit_error
 from ctxkit.errors import CtxkitError, StoreWriteError
 from ctxkit.invariants import broken_rules
-from ctxkit.plan import Draft, EditKind, Reason, Receipt, new_id
+from ctxkit.offload.chain import StoredPlan
+from ctxkit.plan import EditKind, Plan, Receipt, new_id
 from ctxkit.port import Swap
-from ctxkit.strategies.ladder import leaving
+from ctxkit.strategies.ladder import freed_tokens, leaving
 from ctxkit.tokens import serve_loop
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
     from ctxkit.config import Settings
     from ctxkit.engine.gauge import Reading
+    from ctxkit.engine.journal import Journal
     from ctxkit.engine.kit import Kit
     from ctxkit.engine.layer import Layer, Layers
     from ctxkit.engine.shorten import Shortened
+    from ctxkit.plan import Draft, Edit, Reason
     from ctxkit.port import EmitEvent
     from ctxkit.strategies import Situation
 
@@ -43,6 +46,7 @@ class Run:
     Args:
         kit: The agent's kit.
         layers: The agent's summary layers.
+        journal: Where plans and summaries are written down.
         settings: How to compress.
         reason: Who asks.
         emit: Takes the events.
@@ -50,10 +54,13 @@ class Run:
 
     kit: Kit
     layers: Layers
+    journal: Journal
     settings: Settings
     reason: Reason
     emit: EmitEvent
     plan_id: str = field(default_factory=new_id)
+    keys: tuple[str, ...] = ()
+    """Keys of the records of what leaves; empty where it is not in the guard's store."""
     problems: list[str] = field(default_factory=list)
     is_cancelled: bool = False
     """Whether a cancellation came while the context was being swapped, too late to stop it."""
@@ -99,6 +106,7 @@ class Run:
             StoreWriteError: It could not be stored, and so it stays; a request that is too large is sent as a smaller view.
         """
         stored = await self.kit.guard.store_messages(self.kit.port.session_id, leaves)
+        self.keys = stored.keys
         if stored.error is None:
             return stored.reference
         self.problems.append(stored.error)
@@ -106,6 +114,25 @@ class Run:
         if stored.reference is None:
             raise not_stored(stored.error)
         return stored.reference
+
+    async def plan(self, edits: Sequence[Edit], draft: Draft | None, *, focus: str | None = None) -> None:
+        """Write down what is about to be done; a plan that cannot be stored is done all the same, for what leaves is.
+
+        Args:
+            edits: The edits.
+            draft: The summary of what leaves; `None` where nothing does.
+            focus: What it was asked to look after.
+        """
+        after = self.tokens_before - freed_tokens(self.situation, edits)
+        plan = Plan(
+            id=self.plan_id,
+            reason=self.reason,
+            edits=tuple(edits),
+            tokens_before=self.tokens_before,
+            tokens_after=round(after),
+        )
+        problem = await self.journal.plan(StoredPlan(plan=plan, keys=self.keys, draft=draft, focus=focus))
+        await self._tell_problem(telemetry.STORE_FAILED, problem, what="plan")
 
     async def commit(
         self, shortened: Shortened, layer: Layer | None, *, draft: Draft | None, reference: str | None
@@ -143,10 +170,11 @@ class Run:
         if broken:
             logger.warning("ctxkit made no change, for its plan would have broken a rule: %s", "; ".join(broken))
             self.problems.extend(broken)
-        elif await self._swap(context, layer, draft):
-            is_applied = True
         else:
-            self.problems.append("the context changed while it was being compressed")
+            await self._secure(shortened, layer)
+            is_applied = await self._swap(context, layer, draft)
+            if not is_applied:
+                self.problems.append("the context changed while it was being compressed")
         await self.tell(telemetry.PROGRESS, stage="swap", outcome="applied" if is_applied else "failed")
         return Receipt(
             plan_id=self.plan_id,
@@ -205,6 +233,24 @@ class Run:
             weight += await gauge.weigh_layer(layer.pieces, model_key=key)
         return gauge.meter.estimate(weight, model_key=key)
 
+    async def _secure(self, shortened: Shortened, layer: Layer | None) -> None:
+        """Bring to disk what the swap rests on: the new summary, and the agent as it is before.
+
+        Nothing of it stops the swap: what leaves is stored, so without the rest a crash costs work and no content.
+        """
+        if layer is None:
+            await self.plan(shortened.edits, None)
+        else:
+            problem = await self.journal.summarise(self.plan_id, layer, self.keys)
+            await self._tell_problem(telemetry.STORE_FAILED, problem, what="summary")
+        _, problem = await self.kit.guard.attempt(self.kit.port.checkpoint)
+        await self._tell_problem(telemetry.SESSION_SAVE_FAILED, problem)
+
+    async def _tell_problem(self, name: str, problem: str | None, **value: object) -> None:
+        if problem is not None:
+            self.problems.append(problem)
+            await self.tell(name, **value, problem=problem)
+
     async def _swap(self, context: Sequence[Msg], layer: Layer | None, draft: Draft | None) -> bool:
         """Commit in one step that a cancellation can delay but not tear."""
         swap = Swap(
@@ -226,7 +272,8 @@ class Run:
         if not await self.kit.port.swap(swap):
             return False
         if layer is not None:
-            self.layers.remember(layer)
+            self.layers.remember(layer, self.plan_id)
+        self.journal.applied(self.plan_id)
         return True
 
 

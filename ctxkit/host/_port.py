@@ -11,6 +11,7 @@ from agentscope.model import ChatResponse, FinishedReason
 from agentscope.tool import ToolChoice
 
 from ctxkit.host import _compat
+from ctxkit.host._sessions import hold_of
 from ctxkit.host._usage import input_tokens_of
 from ctxkit.port import Answer, Request
 from ctxkit.port import Usage as CallUsage
@@ -149,6 +150,17 @@ class HostPort:
     async def host_count(self, pieces: Sequence[Piece]) -> int:
         """Return the tokens that the host itself counts for a tool result's output."""
         return await self.agent.model.count_tokens([AssistantMsg(self.agent.name, content=list(pieces))], None)
+
+    async def checkpoint(self) -> None:
+        """Save the agent's session, where somebody does.
+
+        Raises:
+            StoreError: It could not be saved; the state saved before stays.
+            SessionLockedError: Another owner holds the session.
+        """
+        hold = hold_of(self.agent)
+        if hold is not None:
+            await hold.save()
 
     async def swap(self, swap: Swap) -> bool:
         """Change the context in one step, or return False where what the plan saw has changed meanwhile."""

@@ -234,6 +234,8 @@ class FakePort:
     reply_id: str = ""
     swaps: list[Swap] = field(default_factory=list)
     """The changes that were made."""
+    checkpoints: int = 0
+    """How often it was to be saved."""
 
     async def request(self) -> Request:
         layers = [FakeMsg(role="system", name="system", content=[text("You help.")], id="system")]
@@ -244,6 +246,9 @@ class FakePort:
 
     async def host_count(self, pieces: Sequence[FakeText | FakeData]) -> int:
         return int(sum(map(tokens_of, pieces)))
+
+    async def checkpoint(self) -> None:
+        self.checkpoints += 1
 
     async def swap(self, swap: Swap) -> bool:
         seen = len(swap.seen)

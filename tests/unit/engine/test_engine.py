@@ -43,7 +43,7 @@ class LoggedStore(MemoryStore):
         self._is_down = is_down
 
     async def append(self, session_id: str, records: Any) -> str:
-        self._log.lines.append("stored")
+        self._log.lines.append(f"stored {'+'.join(dict.fromkeys(record.kind for record in records))}")
         if self._is_down:
             raise OSError("the disk is full")
         return await super().append(session_id, records)
@@ -51,6 +51,9 @@ class LoggedStore(MemoryStore):
 
 class LoggedPort(FakePort):
     log: Log
+
+    async def checkpoint(self) -> None:
+        self.log.lines.append("saved")
 
     async def swap(self, swap: Any) -> bool:
         self.log.lines.append("swapped")
@@ -96,7 +99,8 @@ async def test_below_the_trigger_nothing_happens():
 
 
 @pytest.mark.asyncio
-async def test_above_the_trigger_a_compression_stores_asks_and_swaps_in_this_order():
+@pytest.mark.row("X1")
+async def test_a_compression_stores_asks_writes_its_plan_and_summary_saves_and_swaps_in_this_order():
     log = Log()
     engine, port = make_engine(TURNS, log=log)
 
@@ -105,7 +109,14 @@ async def test_above_the_trigger_a_compression_stores_asks_and_swaps_in_this_ord
 
     assert look.is_due
     assert (receipt.outcome, receipt.summary) == ("applied", "warm")
-    assert [line for line in log.lines if not line.startswith("ctxkit")] == ["stored", "asked", "swapped"]
+    assert [line for line in log.lines if not line.startswith("ctxkit")] == [
+        "stored message",
+        "asked",
+        "stored plan",
+        "stored summary",
+        "saved",
+        "swapped",
+    ]
     assert (log.lines[0], log.lines[-1]) == (telemetry.STARTED, telemetry.DONE)
     assert receipt.tokens_after < receipt.limit_tokens <= receipt.tokens_before
     assert "Question 0?" not in texts(port.context)

@@ -1,0 +1,146 @@
+"""The journal of one agent's compressions: each is written down before it changes the agent, and an unfinished one is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxkit.offload.chain import Chain, StoredPlan, StoredSummary
+from ctxkit.strategies.ladder import LEAVING, lighter, plan_ladder
+from ctxkit.view import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctxkit.config import Settings
+    from ctxkit.engine.kit import Kit
+    from ctxkit.engine.layer import Layer, Layers
+    from ctxkit.offload import Store
+    from ctxkit.plan import Draft, Edit
+    from ctxkit.strategies import Situation
+
+_SLOT = "plan"
+_LOOKED_AT = 8
+"""So many of the newest plans and summaries are read: state that is older than so many compressions begins anew."""
+_ROUNDING_TOKENS = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """A plan that was stored and not applied, on the context as it is now."""
+
+    plan_id: str
+    edits: tuple[Edit, ...]
+    keys: tuple[str, ...]
+    """Keys of the records of the messages that it takes away."""
+    draft: Draft
+    """Their summary, which has been paid for."""
+
+
+class Journal:
+    """Writes down what is planned and what a summary is made of, in the store that holds the messages.
+
+    Without a store it remembers nothing, and nothing is asked of it.
+
+    Args:
+        kit: The agent's kit.
+        layers: The agent's summary layers.
+    """
+
+    def __init__(self, kit: Kit, layers: Layers) -> None:
+        self._kit = kit
+        self._layers = layers
+        self._looked_at: tuple[Store | None, str] = (None, "")
+        self._open: list[StoredPlan] = []
+
+    async def look(self) -> None:
+        """Find what an earlier process left of this session, once; what goes wrong is logged and costs no more than that.
+
+        Afterwards `unfinished` has the plans that were stored and not applied, and a summary whose parts the agent's state
+        has lost is whole again.
+        """
+        here = (self._kit.guard.store, self._kit.port.session_id)
+        if self._looked_at[0] is here[0] and self._looked_at[1] == here[1]:
+            return
+        self._looked_at = here
+        self._open.clear()
+        if here[0] is not None:
+            await self._kit.guard.attempt(self._read, *here)
+
+    async def _read(self, store: Store, session_id: str) -> None:
+        chain = await Chain.read(store, session_id)
+        lost = self._layers.lost_digest()
+        if lost is not None:
+            summary = await chain.summary(digest=lost, most=_LOOKED_AT)
+            if summary is not None:
+                self._layers.take_back(summary)
+                self._kit.port.slot.setdefault(_SLOT, summary.plan_id)
+        self._open = await chain.plans(after=self._kit.port.slot.get(_SLOT), most=_LOOKED_AT)
+
+    def unfinished(self, situation: Situation, *, focus: str | None, settings: Settings) -> Iterator[Unfinished]:
+        """Yield the plans that were stored and not applied and can be carried out now, the newest first.
+
+        Args:
+            situation: The context.
+            focus: What the summary must look after; plans that asked for something else are left out.
+            settings: Name the fields that the summary must have.
+        """
+        wanted = set(settings.summary_schema.get("properties", {}))
+        for stored in self._open:
+            draft = stored.draft
+            # What was made without a model is made anew: by now the model may answer.
+            if draft is None or draft.origin == "extractive" or not set(draft.fields) <= wanted:
+                continue
+            edits = _edits_again(stored, situation) if stored.keys and stored.focus == focus else None
+            if edits is not None:
+                yield Unfinished(plan_id=stored.plan.id, edits=edits, keys=stored.keys, draft=draft)
+
+    async def plan(self, plan: StoredPlan) -> str | None:
+        """Write down a plan before it is carried out; return what went wrong, or None."""
+        self._open.insert(0, plan)
+        return await self._kit.guard.store_records(self._kit.port.session_id, [plan.record()])
+
+    async def summarise(self, plan_id: str, layer: Layer, keys: tuple[str, ...]) -> str | None:
+        """Write down what a summary layer is made of before it is applied; return what went wrong, or None.
+
+        Args:
+            plan_id: The plan that made it.
+            layer: The layer.
+            keys: Keys of the records of the messages that leave with it.
+        """
+        summary = StoredSummary(
+            plan_id=plan_id,
+            state=layer.state.to_json(),
+            digest=layer.digest,
+            keys=keys,
+            previous=self._layers.plan_id(),
+        )
+        return await self._kit.guard.store_records(self._kit.port.session_id, [summary.record()])
+
+    def applied(self, plan_id: str) -> None:
+        """Remember in the agent's state that a plan was carried out: it and all before it are done with."""
+        self._kit.port.slot[_SLOT] = plan_id
+        self._open.clear()
+
+
+def _edits_again(plan: StoredPlan, situation: Situation) -> tuple[Edit, ...] | None:
+    """Return the edits that take out of a context what a stored plan would have; None where it does not stand there.
+
+    Args:
+        plan: The stored plan.
+        situation: The context, which may have grown since.
+    """
+    view = situation.view
+    wanted = [(edit.message_id, edit.start, edit.stop) for edit in plan.plan.edits if edit.kind in LEAVING]
+    places = {message.id: index for index, message in enumerate(view.messages)}
+    last = places.get(wanted[-1][0]) if wanted else None
+    if last is None:
+        return None
+    stop = wanted[-1][2]
+    cut = Place(last, stop) if stop < len(view.contents[last]) else Place(last + 1, 0)
+    light = lighter(situation, plan_ladder(situation, keep_tokens=None))
+    behind = sum(light.tokens[cut.message][cut.block :]) if cut.message < len(view) else 0.0
+    behind += sum(sum(row) for row in light.tokens[cut.message + 1 :])
+    edits = plan_ladder(situation, keep_tokens=behind + _ROUNDING_TOKENS)
+    found = [(edit.message_id, edit.start, edit.stop) for edit in edits if edit.kind in LEAVING]
+    return edits if found == wanted else None
