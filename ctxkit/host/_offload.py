@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from agentscope.workspace import WorkspaceBase
 
 from ctxkit.host._codec import HostCodec
+from ctxkit.host._sessions import hold_of
 from ctxkit.offload import MemoryStore, OffloadGuard, Store
 
 if TYPE_CHECKING:
@@ -73,13 +75,22 @@ def guard_for(
     local = local_store
     if local is None and offloader is not None and config.local_copy:
         local = _memories.setdefault(agent, MemoryStore())
-    return OffloadGuard(
+    guard = OffloadGuard(
         offloader,
         codec=HostCodec(),
         timeout_s=config.timeout_s,
         local=local if config.local_copy else None,
         redactor=redactor,
     )
+    guard.through = partial(_store_of_owner, ref(agent), guard)
+    return guard
+
+
+def _store_of_owner(agent: ref[Agent], guard: OffloadGuard) -> Store | None:
+    """Return the guard's store as the session's owner writes to it; None where nobody keeps the session."""
+    alive = agent()
+    hold = None if alive is None else hold_of(alive)
+    return None if hold is None or guard.store is None else hold.store_for(guard.store)
 
 
 def guard_agent(agent: Agent, guard: OffloadGuard) -> None:
