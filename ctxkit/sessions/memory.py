@@ -92,7 +92,9 @@ class MemorySessionStore:
         found = self._sessions.get(session_id)
         if found is None or saved_at not in {None, found.row.updated_at}:
             return False
-        self._trash.setdefault(session_id, []).append((self._clock(), self._sessions.pop(session_id)))
+        trash = self._trash.setdefault(session_id, [])
+        at = max([self._clock(), *(earlier + 0.001 for earlier, _ in trash[-1:])])
+        trash.append((at, self._sessions.pop(session_id)))
         return True
 
     async def untrash(self, session_id: str) -> bool:

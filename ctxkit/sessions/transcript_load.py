@@ -1,5 +1,6 @@
 """Reads a session from its two files: the state, or where that is broken or missing, the transcript."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -20,7 +21,7 @@ class LoadedSession:
 
     saved: SavedSession
     is_unanswered: bool
-    """Whether it has messages, and none of them is an assistant's."""
+    """Whether it has messages, and all of them are the user's."""
 
 
 def load_session(folder: Directory, session_id: str, *, agent_id: str) -> LoadedSession | None:
@@ -46,10 +47,10 @@ def load_session(folder: Directory, session_id: str, *, agent_id: str) -> Loaded
     row = replace(row, session_id=session_id, session_file=str(folder.path / transcript))
     saved = SavedSession(state=state, entry=row)
     context = messages_of(state)
-    if not context or state.get("summary") or _has_answer(context):
+    if state.get("summary") or not _is_unanswered(context):
         return LoadedSession(saved, is_unanswered=False)
     messages, _ = read_messages(folder, transcript)
-    return LoadedSession(saved, is_unanswered=not _has_answer(messages))
+    return LoadedSession(saved, is_unanswered=not messages or _is_unanswered(messages))
 
 
 def read_row(folder: Directory, stem: str, *, agent_id: str) -> SessionEntry | None:
@@ -87,7 +88,7 @@ def _from_transcript(folder: Directory, session_id: str, *, agent_id: str, probl
         told.append(f"{broken} lines of the transcript are broken and were passed over")
     state: dict[str, Any] = {"session_id": session_id, "context": messages}
     row = replace(_row_by_time(folder, stem, agent_id=agent_id), session_id=session_id)
-    return LoadedSession(SavedSession(state=state, entry=row, repairs=told), is_unanswered=not _has_answer(messages))
+    return LoadedSession(SavedSession(state=state, entry=row, repairs=told), is_unanswered=_is_unanswered(messages))
 
 
 def _prewarm(folder: Directory, transcript: str) -> None:
@@ -98,8 +99,9 @@ def _prewarm(folder: Directory, transcript: str) -> None:
         return
 
 
-def _has_answer(messages: Any) -> bool:
-    return any(isinstance(message, dict) and message.get("role") == "assistant" for message in messages)
+def _is_unanswered(messages: Sequence[Any]) -> bool:
+    users = [isinstance(message, dict) and message.get("role") == "user" for message in messages]
+    return bool(users) and all(users)
 
 
 def _row_by_time(folder: Directory, stem: str, *, agent_id: str) -> SessionEntry:
