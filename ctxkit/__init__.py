@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ctxkit.host.events import ContextEvent
     from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
-    from ctxkit.offload import Entry, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
+    from ctxkit.offload import Entry, FileLimits, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
     from ctxkit.offload.redact import SecretRedactor
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
     from ctxkit.sessions import SessionLocks
@@ -49,6 +49,7 @@ __all__ = [
     "Edit",
     "EditKind",
     "Entry",
+    "FileLimits",
     "FileStore",
     "HostCodec",
     "LocalWorkspace",
@@ -104,7 +105,16 @@ _ROOMS: Final = {
     "ctxkit.host.events": ("ContextEvent",),
     "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
-    "ctxkit.offload": ("Entry", "FileStore", "MemoryStore", "Offloader", "Record", "Store", "StoreOffloader"),
+    "ctxkit.offload": (
+        "Entry",
+        "FileLimits",
+        "FileStore",
+        "MemoryStore",
+        "Offloader",
+        "Record",
+        "Store",
+        "StoreOffloader",
+    ),
     "ctxkit.offload.redact": ("SecretRedactor",),
     "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
     "ctxkit.sessions": ("SessionLocks",),

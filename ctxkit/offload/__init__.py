@@ -2,6 +2,7 @@
 
 from ctxkit.offload.files import FileStore
 from ctxkit.offload.guard import OffloadGuard, Stored, is_guarded
+from ctxkit.offload.limits import FileLimits
 from ctxkit.offload.memory_store import MemoryStore
 from ctxkit.offload.names import fsname, result_name
 from ctxkit.offload.offloader import Offloader, StoreOffloader
@@ -12,6 +13,7 @@ __all__ = [
     "BLOB",
     "MESSAGE",
     "Entry",
+    "FileLimits",
     "FileStore",
     "MemoryStore",
     "Mode",

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from hashlib import sha256
 from typing import Final
 
+from ctxkit.errors import StoreWriteError
 from ctxkit.offload.directory import Directory, read_at, sync_file, write_all
 
 _NAME: Final = re.compile(r"(?!context[.-])[A-Za-z0-9](?:[A-Za-z0-9._~-]{0,198}[A-Za-z0-9])?")
@@ -20,6 +21,20 @@ NO_FILE: Final = frozenset({errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR
 def is_blob_name(name: str) -> bool:
     """Tell whether a blob may have a name; those of the log and of what stands beside it are taken."""
     return _NAME.fullmatch(name) is not None
+
+
+def check_blob_name(name: str) -> None:
+    """Refuse a name that no blob may have.
+
+    Raises:
+        StoreWriteError: It is one.
+    """
+    if not is_blob_name(name):
+        msg = (
+            f"{name[:250]!r} is no name for a blob: give at most 200 letters, digits, '.', '_', '~' and '-', starting and "
+            f"ending with a letter or digit, not starting with 'context.' or 'context-'."
+        )
+        raise StoreWriteError(msg)
 
 
 def store_blob(
@@ -57,7 +72,9 @@ def store_blob(
 def names_for(name: str, digest: str) -> Sequence[str]:
     """Return the names that a content with this SHA-256 may have, in the order in which they are tried."""
     stem, dot, ending = name.rpartition(".")
-    return [f"{stem}{extra}{dot}{ending}" if dot else f"{name}{extra}" for extra in ("", f"-{digest[:8]}", f"-{digest}")]
+    return [
+        f"{stem}{extra}{dot}{ending}" if dot else f"{name}{extra}" for extra in ("", f"-{digest[:8]}", f"-{digest}")
+    ]
 
 
 def free_name(folder: Directory, name: str, size: int, digest: str) -> tuple[str, bool]:

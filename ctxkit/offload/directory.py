@@ -207,7 +207,7 @@ class Directory:
 
     def move(self, name: str, to: "Directory") -> None:
         """Move a file to another directory of the same file system, in the place of one of its name; sync both afterwards."""
-        os.replace(self._name(name), to._name(name), src_dir_fd=self._fd, dst_dir_fd=to._fd)
+        os.replace(self._name(name), to._name(name), src_dir_fd=self._fd, dst_dir_fd=to._fd)  # noqa: SLF001 - this very class
 
     def names(self) -> Sequence[str]:
         """Return the names of all that is in this directory, in no order."""

@@ -13,7 +13,7 @@ from aiofiles.threadpool.binary import AsyncFileIO
 
 from ctxkit.errors import ConfigError, RecordNotFoundError, StoreReadError, StoreWriteError
 from ctxkit.offload import lines
-from ctxkit.offload.blobs import NO_FILE, free_name, is_blob_name
+from ctxkit.offload.blobs import NO_FILE, check_blob_name, free_name
 from ctxkit.offload.capabilities import Lease
 from ctxkit.offload.disk import Disk
 from ctxkit.offload.fenced import FencedStore
@@ -121,7 +121,7 @@ class FileStore:
             StoreFullError: A limit would be passed.
             StaleOwnerError: A higher epoch has been fenced.
         """
-        _check_name(name)
+        check_blob_name(name)
         try:
             return await self._in_thread(partial(self._own().put, session_id, name, data, epoch))
         except OSError as exc:
@@ -137,7 +137,7 @@ class FileStore:
             StoreFullError: A limit would be passed.
             StaleOwnerError: A higher epoch has been fenced.
         """
-        _check_name(name)
+        check_blob_name(name)
         disk = self._own()
         draft = disk.draft(session_id)
         try:
@@ -295,12 +295,6 @@ class FileStore:
     ) -> _StoreErrorT:
         folder = self._layout.folder(session_id)
         return _error(kind, self._layout.path(*folder) if name is None else self._layout.path(*folder, name), exc)
-
-
-def _check_name(name: str) -> None:
-    if not is_blob_name(name):
-        msg = f"{name!r} is no name for a blob: give letters, digits, '.', '_', '~' and '-', not 'context.…' or 'context-…'."
-        raise StoreWriteError(msg)
 
 
 def _error(kind: type[_StoreErrorT], path: str, exc: OSError) -> _StoreErrorT:

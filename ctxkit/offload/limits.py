@@ -35,7 +35,9 @@ class FileLimits:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                msg = f"FileLimits.{field.name} is {value!r}: give a number of bytes of at least 1, or None for no limit."
+                msg = (
+                    f"FileLimits.{field.name} is {value!r}: give a number of bytes of at least 1, or None for no limit."
+                )
                 raise ConfigError(msg)
 
 

@@ -326,11 +326,7 @@ class SessionLog:
 
     def _resolve(self, folder: Directory, doubt: _Doubt) -> None:
         status = folder.status(doubt.segment.name)
-        if (
-            status is not None
-            and doubt.segment.file == (status.st_dev, status.st_ino)
-            and status.st_size > doubt.start
-        ):
+        if status is not None and doubt.segment.file == (status.st_dev, status.st_ino) and status.st_size > doubt.start:
             if status.st_size == doubt.end:
                 mend.cut(folder, doubt.segment.name, doubt.start)
             else:

@@ -97,8 +97,8 @@ class Store(Protocol):
 
         Args:
             session_id: The session that owns the blob; `None` for blobs that sessions share, which are named by content.
-            name: Letters, digits, `.`, `_`, `~` and `-`, starting with a letter or digit, at most 200 characters; not
-                starting with `context.`.
+            name: Letters, digits, `.`, `_`, `~` and `-`, starting and ending with a letter or digit, at most 200
+                characters; not starting with `context.` or `context-`.
             data: The content.
 
         Raises:
@@ -124,7 +124,8 @@ class Store(Protocol):
         """List a session: its records with a sequence above `after` in order, then all its blobs, oldest first.
 
         `get(entry.reference, entry.offset, entry.size)` returns the body of a record as one JSON object; a store may
-        have added a last key `_ctxkit` to it. An unknown session is empty.
+        have added a last key `_ctxkit` to it. Records of one session may stand under several references, one after
+        another or in between. An unknown session is empty.
 
         Raises:
             StoreReadError: The session cannot be read.
