@@ -16,6 +16,7 @@ from ctxkit import (
     ContextConfig,
     LocalWorkspace,
     OffloadConfig,
+    PrivacyConfig,
     OverflowConfig,
     Reason,
     ResultsConfig,
@@ -42,7 +43,7 @@ from tests.host.agents import (
 pytestmark = pytest.mark.row("A1")
 
 NAN, INF = float("nan"), float("inf")
-SECTIONS = {"results", "summary", "triggers", "overflow", "offload"}
+SECTIONS = {"results", "summary", "triggers", "overflow", "offload", "privacy"}
 BOUNDED_BY_CTXKIT = {"trigger_ratio", "tool_result_limit"}
 """Fields that ctxkit declares anew: 2.0.6 refuses 0.9, and no host checks the limit."""
 
@@ -171,6 +172,8 @@ def test_a_setting_that_cannot_work_is_refused_with_field_value_and_remedy(setti
         (OverflowConfig, {"output_reserve_tokens": NAN}, ["OverflowConfig.output_reserve_tokens is nan", "whole"]),
         (OffloadConfig, {"timeout_s": NAN}, ["OffloadConfig.timeout_s is nan", "above 0"]),
         (OffloadConfig, {"local_copy": "no"}, ["OffloadConfig.local_copy is 'no'", "True or False"]),
+        (PrivacyConfig, {"redact": "no"}, ["PrivacyConfig.redact is 'no'", "True or False"]),
+        (PrivacyConfig, {"redactor": "no"}, ["PrivacyConfig.redactor is 'no'", "a function"]),
         (OffloadConfig, {"recall_tools": "no"}, ["OffloadConfig.recall_tools is 'no'", "True or False"]),
     ],
 )

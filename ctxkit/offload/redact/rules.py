@@ -101,7 +101,7 @@ _ASSIGNED: Final = r"\\{0,3}[\"']?\]?[ \t]{0,4}(?::=|=>|={1,3}|:)[ \t]{0,4}"
 def _value(least: int) -> str:
     """Return the pattern of what is assigned: in quotes up to the next one, else up to what ends a value."""
     quoted = rf"{_QUOTE}([^\"'\s\\]{{{least},}})"
-    bare = rf"([^\s\"'\\,;&()\[\]{{}}<>$|`=]{{{least},}}={{0,2}})"
+    bare = rf"([^\s\"'\\,;&()\[\]{{}}<>$|`=\u2000-\u206f\u3000-\U0010ffff]{{{least},}}={{0,2}})"
     return f"(?:{quoted}|{bare})"
 
 

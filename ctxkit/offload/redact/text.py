@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from ctxkit.errors import ConfigError
 from ctxkit.offload.redact.secrets import LONGEST_SECRET_CHARS, SecretRedactor
@@ -50,26 +50,43 @@ async def redacted_pieces(
         ConfigError: The redactor failed.
     """
     stop = len(text) if stop is None else stop
-    while start < stop:
-        end = min(start + PIECE_CHARS, stop)
+    done = start
+    while done < stop:
+        end = min(max(start + PIECE_CHARS, done), stop)
         if isinstance(redactor, SecretRedactor):
-            spans = redactor.spans(text, start, end)
-            yield redactor.replaced(text, start, end, spans)
-            end = max(end, spans[-1].stop) if spans else end
+            yield (piece := _Piece.of(text, start, done, end, redactor)).text
+            done = piece.done
         elif redactor is not None:
             end = end if end == stop else _line_end(text, start, end)
             yield _applied(redactor, text[start:end])
+            done = end
         else:
             yield text[start:end]
+            done = end
         start = end
         await asyncio.sleep(0)
+
+
+class _Piece(NamedTuple):
+    text: str
+    done: int
+    """Where the next piece begins; behind the end of this one, where a secret goes on there."""
+
+    @classmethod
+    def of(cls, text: str, start: int, done: int, end: int, redactor: SecretRedactor) -> Self:
+        """Redact what was not done yet of a part; what begins in it is found, also where the text before is done."""
+        spans = redactor.spans(text, start, end)
+        fresh = [span for span in spans if span.start >= done]
+        done = max([done, *(span.stop for span in spans if span.start < done)])
+        last = max([end, *(span.stop for span in fresh)])
+        return cls(redactor.replaced(text, done, last, fresh), max(done, last))
 
 
 def clear_start(text: str, at: int, redactor: Redactor | None) -> int:
     """Return the first place from `at` on where a text can begin without the end of a secret."""
     if isinstance(redactor, SecretRedactor):
         spans = redactor.spans(text, max(0, at - LONGEST_SECRET_CHARS), at)
-        return max(at, spans[-1].stop) if spans else at
+        return max([at, *(span.stop for span in spans)])
     if redactor is None:
         return at
     line = text.find("\n", at, at + _LINE_CHARS)

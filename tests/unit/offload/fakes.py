@@ -48,6 +48,7 @@ class Result:
     name: str
     output: Any
     state: str = "success"
+    metadata: dict[str, Any] = field(default_factory=dict)
     type: str = "tool_result"
 
 
@@ -77,8 +78,30 @@ class FakeCodec:
     def with_url(self, block: Data, url: str) -> Data:
         return replace(block, source=Source(media_type=block.source.media_type, url=url, type="url"))
 
+    def with_text(self, block: Text, text: str) -> Text:
+        return replace(block, text=text)
+
+    def assistant_message(self, content: Sequence[Any], *, name: str) -> Message:
+        return Message(id="made", content=list(content), name=name)
+
     def dump(self, message: Message) -> str:
         return json.dumps(asdict(message), ensure_ascii=False)
+
+    def load(self, line: str) -> Message:
+        read = json.loads(line)
+        return Message(**{**read, "content": [_block(part) for part in read["content"]]})
+
+
+def _block(part: dict[str, Any]) -> Any:
+    kinds = {"text": Text, "data": Data, "hint": Hint, "tool_call": Call, "tool_result": Result}
+    values = {name: _inner(value) for name, value in part.items()}
+    return kinds[part["type"]](**values)
+
+
+def _inner(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_block(part) for part in value]
+    return Source(**value) if isinstance(value, dict) and "media_type" in value else value
 
 
 class FourCharRuler:
