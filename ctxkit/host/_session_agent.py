@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ctxkit.host._session_restore import Restored, RestoreRule
     from ctxkit.offload import Store
-    from ctxkit.sessions import Hold, SessionLocks, SessionStore
+    from ctxkit.sessions import Hold, SavedSession, SessionLocks, SessionStore
 
 logger = logging.getLogger("ctxkit.sessions")
 
@@ -53,6 +53,7 @@ class AgentSession:
 
     def __init__(self, agent: Agent, keeping: Keeping) -> None:
         self._ref = ref(agent)
+        self._name = agent.name
         self._state = agent.state
         self.keeping = keeping
         self.session_id = agent.state.session_id
@@ -67,7 +68,8 @@ class AgentSession:
         self._is_advanced = False
         self._is_lost = False
         self._is_unsaved = False
-        self._known: frozenset[str] = frozenset()
+        self._known: frozenset[str] | None = None
+        """Ids of the messages in what is saved; `None` where nothing is."""
         self._views: list[tuple[Store, Store]] = []
         self._last_plan: str | None = None
         self._events: list[tuple[str, dict[str, Any]]] = []
@@ -97,20 +99,22 @@ class AgentSession:
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever saved of it."""
-        return self._is_attached and self._row.updated_at == 0.0 and not self._known
+        return self._is_attached and self._known is None
 
     # Who holds it
 
     @asynccontextmanager
-    async def owned(self, note: str, *, nested: bool = False) -> AsyncIterator[None]:
+    async def owned(self, note: str, *, nested: bool = False, is_hook: bool = False) -> AsyncIterator[None]:
         """Own the session while the body runs.
 
         Args:
             note: What for, which others are told.
             nested: Whether an owner of this agent's that holds it already will do.
+            is_hook: Whether the body runs also where the lock cannot be written, though nothing is saved then.
 
         Raises:
             SessionLockedError: Another owner held it all the time.
+            StoreWriteError: The lock cannot be written, and this is no hook.
         """
         locks, store = self.keeping.locks, self.keeping.store
         if locks is None or (nested and self._hold is not None):
@@ -118,16 +122,22 @@ class AgentSession:
             return
         path = store.lock_path(self.session_id)
         name = self.session_id if path is not None else f"{self.session_id} of {type(store).__name__} {id(store):#x}"
-        async with locks.hold(name, owner=object(), path=path, note=f"agent {self.agent.name}: {note}") as hold:
-            self._hold = hold
-            self._is_lost = False
-            self._views = []
-            try:
-                await self._fence(hold.epoch)
-                yield
-            finally:
-                self._hold = None
-                self._views = []
+        try:
+            hold = await locks.take(name, owner=object(), path=path, note=f"agent {self._name}: {note}")
+        except StoreError as exc:
+            if not is_hook:
+                raise
+            logger.warning("session %r could not be locked: %s", self.session_id, exc)
+            self.tell(telemetry.SESSION_SAVE_FAILED, problem=str(exc))
+            yield
+            return
+        try:
+            self._hold, self._views, self._is_lost = hold, [], False
+            await self._fence(hold.epoch)
+            yield
+        finally:
+            self._hold, self._views = None, []
+            await hold.release()
 
     async def _fence(self, epoch: int) -> None:
         """Refuse all owners before this one, and find out whether there was another one since."""
@@ -146,6 +156,7 @@ class AgentSession:
                 epoch = await store.epoch(self.session_id) + 1  # the lock's files were lost, and the clock went back
                 await store.fence(self.session_id, epoch)
         except StoreError as exc:
+            self._is_advanced = self._is_attached  # for all that is known
             logger.warning("session %r could not be fenced: %s", self.session_id, exc)
         self._epoch = epoch
 
@@ -191,27 +202,30 @@ class AgentSession:
         if self._is_attached and not self._is_advanced:
             return None
         saved = await self.keeping.store.load(self.session_id)
-        restored = None
-        if saved is not None:
-            restoring = Restoring(self.agent, rule=self.keeping.rule, max_turns=self.keeping.max_turns)
-            live = self.agent.state
-            if self._had_own and not self._is_attached:
-                await restoring.leave(saved)
-            else:
-                if self._is_unsaved:
-                    await restoring.store(live.context)
-                added = [message for message in live.context if message.id not in self._known]
-                restored = await restoring.give(saved, added=added, is_start=not self._is_attached)
-            delivery = saved.entry.delivery or self.keeping.delivery
-            self._row = replace(
-                saved.entry, agent_id=self.keeping.agent_id, total_tokens_fresh=False, delivery=delivery
-            )
-            self._known = ids_of(live.context)
-            self._is_unsaved = restored is None
+        restored = None if saved is None else await self._take(saved)
         self._is_attached = True
-        self._is_advanced = False
+        # Who reads without the lock may have read what another owner is about to replace.
+        self._is_advanced = self.keeping.locks is not None and self._hold is None
         if restored is not None:
             self._tell_restored(restored)
+        return restored
+
+    async def _take(self, saved: SavedSession) -> Restored | None:
+        live = self.agent.state
+        restoring = Restoring(self.agent, rule=self.keeping.rule, max_turns=self.keeping.max_turns)
+        restored, known = None, frozenset[str]()
+        if self._had_own and not self._is_attached:
+            await restoring.leave(saved)
+        else:
+            if self._is_unsaved:
+                await restoring.store(live.context)
+            added = [message for message in live.context if message.id not in (self._known or ())]
+            restored = await restoring.give(saved, added=added, is_start=not self._is_attached)
+            known = ids_of(live.context) - ids_of(added)
+        self._known = known
+        self._is_unsaved = restored is None
+        delivery = saved.entry.delivery or self.keeping.delivery
+        self._row = replace(saved.entry, agent_id=self.keeping.agent_id, total_tokens_fresh=False, delivery=delivery)
         return restored
 
     async def refresh_if_possible(self) -> None:
@@ -225,11 +239,11 @@ class AgentSession:
         except NewerFormatError:
             raise
         except Exception as exc:  # a hook's door
-            logger.exception("session %r of agent %r could not be loaded", self.session_id, self.agent.name)
+            logger.exception("session %r of agent %r could not be loaded", self.session_id, self._name)
             self.tell(telemetry.SESSION_SAVE_FAILED, problem=f"the saved session could not be loaded: {exc}")
 
     def _tell_restored(self, restored: Restored) -> None:
-        logger.info("agent %r was given session %r: %s", self.agent.name, self.session_id, restored)
+        logger.info("agent %r was given session %r: %s", self._name, self.session_id, restored)
         self.tell(telemetry.SESSION_RESTORED, **to_json(restored))
         if restored.repairs:
             self.tell(telemetry.REPAIRED, repairs=list(restored.repairs))
@@ -245,14 +259,19 @@ class AgentSession:
             StoreReadError: What was saved before could not be loaded, and must not be written over.
             StoreWriteError: It could not be saved; the state saved before stays.
         """
+        self._is_unsaved = True
         async with self.owned("save", nested=True):
-            if not self._is_attached:
-                msg = f"Session {self.session_id!r} was not loaded yet: it must not be written over. Attach the agent first."
+            if not self._is_attached or self._is_advanced:
+                msg = (
+                    f"Session {self.session_id!r} may have been changed by another owner, and was not loaded since: it "
+                    "must not be written over. Attach the agent, or let it reply."
+                )
                 raise StoreReadError(msg)
-            if self._is_advanced or self._is_lost:
-                msg = f"Session {self.session_id!r} was taken over by another owner: its state is loaded at the next reply."
+            if self._is_lost:
+                msg = (
+                    f"Session {self.session_id!r} was taken over by another owner: it is loaded anew at the next reply."
+                )
                 raise StaleOwnerError(msg)
-            self._is_unsaved = True
             try:
                 dumped = await dump_state(self.agent.state)
             except ValueError as exc:
@@ -271,20 +290,21 @@ class AgentSession:
             self._is_unsaved = False
 
     async def save_if_possible(self) -> None:
-        """Save after a reply; what goes wrong is logged and told, and one that has lost the session writes no more."""
-        if self._is_lost or not self._is_attached:
+        """Save after a reply; what goes wrong is logged and told, once for a session that was lost or not loaded."""
+        self._is_unsaved = True
+        if self._is_lost or not self._is_attached or self._is_advanced:
             return
         try:
             await self.save()
         except StaleOwnerError:
             return  # told already
         except Exception as exc:  # a hook's door
-            logger.exception("session %r of agent %r could not be saved", self.session_id, self.agent.name)
+            logger.exception("session %r of agent %r could not be saved", self.session_id, self._name)
             self.tell(telemetry.SESSION_SAVE_FAILED, problem=f"{type(exc).__name__}: {exc}")
 
     def _lose(self, exc: StaleOwnerError) -> None:
         self._is_lost = True
-        logger.warning("agent %r has lost session %r: %s", self.agent.name, self.session_id, exc)
+        logger.warning("agent %r has lost session %r: %s", self._name, self.session_id, exc)
         self.tell(telemetry.SESSION_LOST, problem=str(exc))
 
     def deliver_to(self, delivery: Mapping[str, str]) -> None:
@@ -317,7 +337,7 @@ class AgentSession:
 
     def tell(self, name: str, **value: Any) -> None:
         """Keep an event for the next moment at which the host's stream can take it."""
-        self._events.append((name, {"session_id": self.session_id, "agent": self.agent.name, **value}))
+        self._events.append((name, {"session_id": self.session_id, "agent": self._name, **value}))
 
     def take_events(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the events that were kept, and forget them."""

@@ -68,6 +68,7 @@ class Restoring:
 
     def __init__(self, agent: Agent, *, rule: RestoreRule, max_turns: int) -> None:
         self._agent = agent
+        self._id = agent.state.session_id
         self._rule = rule
         self._max_turns = max_turns
         self._codec = HostCodec()
@@ -81,7 +82,9 @@ class Restoring:
         theirs = await self._load(saved)
         mine = ids_of(self._agent.state.context)
         await self.store([message for message in theirs.context if message.id not in mine])
-        logger.info("agent %r has a context of its own, the saved session %r is not restored", *self._names())
+        logger.info(
+            "agent %r has a context of its own, the saved session %r is not restored", self._agent.name, self._id
+        )
 
     async def give(self, saved: SavedSession, *, added: Sequence[Msg], is_start: bool) -> Restored:
         """Give an agent its session.
@@ -109,25 +112,24 @@ class Restoring:
             loaded.context, agent_name=self._agent.name, reply_id=loaded.reply_id, codec=self._codec
         )
         repairs += [f"{repair.kind}: {repair.what}" for repair in mended.repairs]
-        loaded.context = list(mended.messages)
         dropped = [*left, *mended.dropped]
         if not await self.store(dropped) and rule == "texts":
-            logger.error("the session %r is restored whole: what the rule leaves out could not be stored", self._names()[1])
+            logger.error("the texts of session %r are not enough: what they leave out could not be stored", self._id)
             whole = Restoring(self._agent, rule="whole", max_turns=self._max_turns)
             return await whole.give(saved, added=added, is_start=is_start)
-        there = ids_of(loaded.context)
-        messages = len(loaded.context)
-        apply_state(
-            self._agent.state, loaded, added=[message for message in added if message.id not in there], is_start=is_start
-        )
-        return Restored(
-            session_id=self._agent.state.session_id,
-            messages=messages,
+        loaded.context = list(mended.messages)
+        restored = Restored(
+            session_id=self._id,
+            messages=len(loaded.context),
             rule=rule,
             updated_at=saved.entry.updated_at,
             repairs=tuple(repairs),
             dropped=len(dropped),
         )
+        there = ids_of(loaded.context)
+        behind = [message for message in added if message.id not in there]
+        apply_state(self._agent.state, loaded, added=behind, is_start=is_start)
+        return restored
 
     async def _load(self, saved: SavedSession) -> AgentState:
         """Return the saved state; what in its context is no message is stored aside."""
@@ -136,7 +138,8 @@ class Restoring:
         except ValueError as exc:
             msg = f"The state of session {saved.entry.session_id!r} cannot be read: {exc}. Try `ctxkit repair`."
             raise StoreReadError(msg) from exc
-        if damaged and not await self.store([self._as_message(entry, name=_DAMAGED) for entry in damaged], must_have_a_place=True):
+        aside = [self._as_message(entry, name=_DAMAGED) for entry in damaged]
+        if not await self.store(aside, must_have_a_place=True):
             msg = (
                 f"{len(damaged)} entries in the context of session {saved.entry.session_id!r} are no messages, and there "
                 "is no place to store them. Try `ctxkit repair`, or give the agent an offloader."
@@ -159,20 +162,17 @@ class Restoring:
         if not gone:
             return True
         guard = guard_of(self._agent)
-        stored = await guard.store_messages(self._agent.state.session_id, gone)
+        stored = await guard.store_messages(self._id, gone)
         if stored.reference is not None:
             return True
         has_place = self._agent.offloader is not None or guard.store is not None
         if has_place:
-            logger.error("%d messages of session %r could not be stored: %s", len(gone), self._names()[1], stored.error)
+            logger.error("%d messages of session %r could not be stored: %s", len(gone), self._id, stored.error)
         return not has_place and not must_have_a_place
 
     def _as_message(self, entry: object, *, name: str) -> Msg:
         text = entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=True, default=str)
         return self._codec.assistant_message([self._codec.text(text)], name=name)
-
-    def _names(self) -> tuple[str, str]:
-        return self._agent.name, self._agent.state.session_id
 
 
 def guard_of(agent: Agent) -> OffloadGuard:

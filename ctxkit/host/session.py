@@ -179,7 +179,7 @@ class SessionMiddleware(MiddlewareBase):
             async for item in next_handler():
                 yield item
             return
-        async with session.owned("reply"):
+        async with session.owned("reply", is_hook=True):
             await session.refresh_if_possible()
             if session.is_new:
                 await self._save(session)  # so that it is listed while its first reply runs

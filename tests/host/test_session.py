@@ -9,12 +9,12 @@ import pytest
 import pytest_asyncio
 from agentscope.agent import Agent, InjectionConfig
 from agentscope.event import ConfirmResult, ReplyEndEvent, RequireUserConfirmEvent, UserConfirmResultEvent
-from agentscope.message import AssistantMsg, TextBlock, ToolCallBlock, ToolResultBlock
+from agentscope.message import AssistantMsg, TextBlock, ToolResultBlock
 from agentscope.permission import PermissionBehavior, PermissionMode, PermissionRule
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool
 
-from ctxkit import CompressionMiddleware, ConfigError, ContextEvent, MemoryStore, StoreOffloader
+from ctxkit import CompressionMiddleware, ConfigError, ContextEvent, FileStore, MemoryStore, StoreOffloader
 from ctxkit.errors import NewerFormatError, SessionLockedError, StoreReadError, StoreWriteError
 from ctxkit.host._codec import HostCodec
 from ctxkit.host.session import SessionMiddleware
@@ -51,7 +51,9 @@ async def store(request, tmp_path) -> AsyncIterator:
     await made.aclose()
 
 
-def scribe(session: SessionMiddleware, script, *, session_id: str = "s-1", state: AgentState | None = None, **kwargs) -> Agent:
+def scribe(
+    session: SessionMiddleware, script, *, session_id: str = "s-1", state: AgentState | None = None, **kwargs
+) -> Agent:
     """Return a new agent of a session, as a new process would make it."""
     return make_agent(
         ScriptedModel(script, **({"context_size": kwargs.pop("window")} if "window" in kwargs else {})),
@@ -340,7 +342,7 @@ async def test_more_turns_come_back_where_the_application_allows_more(store):
 
 async def test_texts_are_not_taken_from_a_session_that_waits_for_a_person(store):
     session = SessionMiddleware(store)
-    first, events = await parked(session)
+    await parked(session)
 
     texts = SessionMiddleware(store, restore="texts")
     second = scribe(texts, ["It is done."], tools=[careful()])
@@ -408,7 +410,9 @@ async def test_a_context_that_no_provider_would_take_is_mended_when_it_is_loaded
 
 
 async def test_what_is_no_message_is_stored_aside_and_the_rest_is_given(store):
-    state = AgentState(session_id="s-1", context=[user("Hello."), AssistantMsg(name="scribe", content="Hello yourself.")])
+    state = AgentState(
+        session_id="s-1", context=[user("Hello."), AssistantMsg(name="scribe", content="Hello yourself.")]
+    )
     damaged = state.model_dump(mode="json")
     damaged["context"].insert(1, {"role": "nobody", "content": 5, "mark": "MARK-1"})
     await store.save("s-1", damaged)
@@ -424,7 +428,9 @@ async def test_what_is_no_message_is_stored_aside_and_the_rest_is_given(store):
 
 
 async def test_what_is_no_message_and_can_be_stored_nowhere_is_not_saved_over(store):
-    await store.save("s-1", {"context": [{"role": "nobody", "mark": "MARK-1"}]})
+    damaged = AgentState(context=[AssistantMsg(name="scribe", content="Hello.")]).model_dump(mode="json")
+    damaged["context"].insert(0, {"role": "nobody", "mark": "MARK-1"})
+    await store.save("s-1", damaged)
     session = SessionMiddleware(store)
     agent = scribe(session, ["Fine."])
 
@@ -433,7 +439,7 @@ async def test_what_is_no_message_and_can_be_stored_nowhere_is_not_saved_over(st
     events = await events_of(agent.reply_stream(user("Go on.")))
 
     assert told(events) == ["session.save_failed"]
-    assert (await store.load("s-1")).state["context"] == [{"role": "nobody", "mark": "MARK-1"}]
+    assert (await store.load("s-1")).state["context"] == damaged["context"]
 
 
 # A person is asked in between
@@ -572,9 +578,9 @@ async def test_nothing_is_loaded_again_where_nobody_else_had_the_session(store):
 
 
 @pytest.mark.row("O4")
-async def test_an_owner_that_lost_its_session_writes_neither_state_nor_records(store):
+async def test_an_owner_that_lost_its_session_writes_neither_state_nor_records(store, tmp_path):
     gate = Gate()
-    offload = MemoryStore()
+    offload = FileStore(str(tmp_path / "workspace"))
     session = SessionMiddleware(store, locks=locks(max_hold_s=0.05, watchdog_s=0.02))
     script = [call("wait_for_it", topic="x"), *fetches(30), "First is done."]
     first = scribe(
