@@ -23,6 +23,7 @@ from ctxkit.offload.directory import Directory
 from ctxkit.offload.names import fsname
 from ctxkit.sessions import state_file, transcript_file
 from ctxkit.sessions.rows import row_from_json, row_to_json
+from ctxkit.sessions.state_file import read_bytes
 from ctxkit.sessions.store import SessionEntry
 
 logger = logging.getLogger("ctxkit.sessions")
@@ -120,7 +121,7 @@ class Index:
             now: Seconds since the epoch, for the name of what is set aside.
             keep: Files that stay, this one included.
         """
-        folder.replace(f"{BACKUP}{round(now * 1000)}", state_file.read_bytes(folder, INDEX_NAME))
+        folder.replace(f"{BACKUP}{round(now * 1000)}", read_bytes(folder, INDEX_NAME))
         backups = [int(match[1]) for name in folder.names() if (match := _BACKUP_NAME.fullmatch(name))]
         for time_ms in sorted(backups)[: max(0, len(backups) - keep)]:
             folder.unlink(f"{BACKUP}{time_ms}")
@@ -135,7 +136,7 @@ class Index:
         if version and version == self._version and self._monotonic() - self._read_at < CACHE_S:
             return self._cached
         try:
-            self._cached = dict(_parse(state_file.read_bytes(folder, INDEX_NAME)))
+            self._cached = dict(_parse(read_bytes(folder, INDEX_NAME)))
         except (OSError, ValueError, RecursionError) as exc:
             if not isinstance(exc, FileNotFoundError):
                 logger.warning("The index of %r is made anew from the sessions' files: %s", str(folder.path), exc)
