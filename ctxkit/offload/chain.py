@@ -29,6 +29,8 @@ PLAN: Final = "plan"
 """Kind of a record that says what a compression is about to do."""
 SUMMARY: Final = "summary"
 """Kind of a record that holds what a summary layer is made of, and which messages it stands for."""
+CHAIN: Final = frozenset({PLAN, SUMMARY})
+"""The kinds of records that tell of compressions; they are no part of what an agent reads back."""
 
 _MOST_BYTES: Final = 1 << 20
 """A longer record is left alone: what ctxkit writes has some kB and about 200 bytes for each message that leaves."""

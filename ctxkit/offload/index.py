@@ -41,6 +41,7 @@ CREATE INDEX docs_message ON docs (message);
 CREATE INDEX docs_start ON docs (start) WHERE sequence > 0;
 CREATE INDEX docs_sequence ON docs (sequence);
 CREATE TABLE speakers (doc INTEGER, start INTEGER, who TEXT, PRIMARY KEY (doc, start)) WITHOUT ROWID;
+CREATE TABLE blocks (doc INTEGER, start INTEGER, block TEXT, PRIMARY KEY (doc, start)) WITHOUT ROWID;
 CREATE TABLE chunks (id INTEGER PRIMARY KEY, doc INTEGER, start INTEGER, body TEXT);
 CREATE INDEX chunks_doc ON chunks (doc, start);
 CREATE TABLE tools (call TEXT PRIMARY KEY, tool TEXT) WITHOUT ROWID;
@@ -68,6 +69,8 @@ class Doc:
     name: str
     """What `read_context` takes."""
     chars: int
+    spans: tuple[tuple[int, int, int], ...] = ()
+    """Of what is put together from several documents: (id, first character, character behind the last) of each piece."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +145,8 @@ class SessionIndex:
         self._db.executemany("INSERT OR IGNORE INTO tools VALUES (?, ?)", tools)
         speakers = ((doc, at, who) for at, who in new.rendered.speakers)
         self._db.executemany("INSERT INTO speakers VALUES (?, ?, ?)", speakers)
+        blocks = ((doc, at, block) for at, block in new.rendered.blocks)
+        self._db.executemany("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", blocks)
         for at in range(0, max(1, len(text)), _STEP_CHARS):
             body = text[at : at + CHUNK_CHARS]
             row = self._db.execute("INSERT INTO chunks (doc, start, body) VALUES (?, ?, ?)", (doc, at, body))
@@ -170,17 +175,47 @@ class SessionIndex:
         return [Doc(id=row[0], name=row[1], chars=row[2]) for row in rows]
 
     def find(self, names: Iterable[str], message_id: str) -> Doc | None:
-        """Return the document that has one of the names, else the newest one of a message."""
+        """Return the document that has one of the names, else a message: all its records as one where it left in parts."""
         with self._lock:
             for name in names:
                 row = self._db.execute("SELECT id, name, chars FROM docs WHERE name = ?", (name,)).fetchone()
                 if row:
                     return Doc(id=row[0], name=row[1], chars=row[2])
-            row = self._db.execute(
-                "SELECT id, name, chars FROM docs WHERE message = ? AND message != '' ORDER BY sequence DESC LIMIT 1",
-                (message_id,),
-            ).fetchone()
-        return Doc(id=row[0], name=row[1], chars=row[2]) if row else None
+            parts = self._parts(message_id)
+            return self._joined(message_id, parts) if len(parts) > 1 else next(iter(parts), None)
+
+    def parts(self, doc: Doc) -> tuple[str, int, int]:
+        """Return the message that a document is of, which of its records it is (1-based), and how many there are.
+
+        Of what is no message, the message is empty.
+        """
+        with self._lock:
+            row = self._db.execute("SELECT message FROM docs WHERE id = ?", (doc.id,)).fetchone()
+            parts = self._parts(row[0]) if row else []
+        number = next((number for number, part in enumerate(parts, 1) if part.id == doc.id), 0)
+        return (row[0] if number else "", number, len(parts))
+
+    def _parts(self, message_id: str) -> list[Doc]:
+        """Return the records of a message, oldest first."""
+        rows = self._db.execute(
+            "SELECT id, name, chars FROM docs WHERE message = ? AND message != '' ORDER BY sequence", (message_id,)
+        )
+        return [Doc(id=row[0], name=row[1], chars=row[2]) for row in rows]
+
+    def _joined(self, message_id: str, parts: Sequence[Doc]) -> Doc:
+        """Return the records of a message as one document; a block that stands in several of them is there once."""
+        seen: set[str] = set()
+        spans = []
+        for part in parts:
+            blocks = self._db.execute(
+                "SELECT start, block FROM blocks WHERE doc = ? ORDER BY start", (part.id,)
+            ).fetchall()
+            ends = [start for start, _ in blocks[1:]] + [part.chars]
+            for (start, block), end in zip(blocks, ends, strict=True):
+                if not (block and block in seen):
+                    spans.append((part.id, start, end))
+                seen.add(block)
+        return Doc(id=0, name=message_id, chars=sum(end - start for _, start, end in spans), spans=tuple(spans))
 
     def log_chars(self) -> int:
         """Return the characters of all records together."""
@@ -190,7 +225,15 @@ class SessionIndex:
     def text(self, doc: Doc, offset: int, length: int) -> str:
         """Return characters of one document."""
         with self._lock:
-            return self._text(doc.id, offset, length)
+            if not doc.spans:
+                return self._text(doc.id, offset, length)
+            parts, before = [], 0
+            for part, start, end in doc.spans:
+                first, last = max(0, offset - before), min(end - start, offset + length - before)
+                if first < last:
+                    parts.append(self._text(part, start + first, last - first))
+                before += end - start
+            return "".join(parts)
 
     def log_text(self, offset: int, length: int) -> str:
         """Return characters of all records one after another."""

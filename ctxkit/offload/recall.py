@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, Protocol
 
+from ctxkit.offload.chain import CHAIN
 from ctxkit.offload.index import Doc, Hit, NewDoc, SessionIndex
 from ctxkit.offload.names import RESULT_PREFIX, fsname, result_name
 from ctxkit.offload.render import Rendered, plain, render_record
@@ -28,6 +29,7 @@ _EXCERPT_CHARS: Final = 320
 _CHARS_PER_TOKEN: Final = 12
 """No text that is read has more characters a token for long: so much is fetched for a page."""
 _LISTED: Final = 20
+_ID_CHARS: Final = 100
 _RECORD_NAME: Final = re.compile(r"(?:context(?:\.jsonl)?|message|record)?\s*#\s*(\d{1,12})")
 
 
@@ -177,7 +179,8 @@ class Recall:
         if not same or known - {blob.name for blob in blobs}:
             self._indexes.pop(session_id, None)  # the session was deleted, and perhaps begun anew
             return await self._refreshed(session_id)
-        await self._add_records(index, [entry for entry in records if (entry.sequence or 0) > newest])
+        new = [entry for entry in records if (entry.sequence or 0) > newest and entry.kind not in CHAIN]
+        await self._add_records(index, new)
         for blob in blobs:
             if blob.name is not None and blob.name not in known:
                 await self._add_blob(index, blob)
@@ -247,6 +250,9 @@ def _hit_text(index: SessionIndex, hit: Hit, query: str, number: int) -> str:
     before = "…" if place else ""
     after = "…" if place + _EXCERPT_CHARS < hit.doc.chars else ""
     who = index.who(hit.doc, at)
+    message, part, parts = index.parts(hit.doc)
+    if parts > 1:
+        who += f', part {part} of {parts} of message "{message[:_ID_CHARS]}"'
     return (
         f'{number}. reference="{hit.doc.name}" offset={place} of {hit.doc.chars} characters, {who}\n'
         f"{before}{excerpt}{after}\n\n"

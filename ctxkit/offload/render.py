@@ -24,6 +24,8 @@ class Rendered:
     message_id: str = ""
     tools: Sequence[tuple[str, str]] = ()
     """(call id, tool) of the calls and results in it."""
+    blocks: Sequence[tuple[int, str]] = ()
+    """(first character, what tells it from others) of each block of a message, ascending; empty for one without an id."""
 
 
 def plain(text: str) -> str:
@@ -53,6 +55,7 @@ def _render_message(message: Mapping[str, Any]) -> Rendered:
     parts: list[str] = []
     speakers: list[tuple[int, str]] = []
     tools: list[tuple[str, str]] = []
+    blocks: list[tuple[int, str]] = []
     length = 0
     content = message["content"]
     for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
@@ -60,6 +63,8 @@ def _render_message(message: Mapping[str, Any]) -> Rendered:
             continue
         if isinstance(block.get("id"), str) and isinstance(block.get("name"), str):
             tools.append((block["id"], block["name"][:60]))
+        # A call and its result have one id.
+        blocks.append((length, f"{block.get('type')}:{plain(block['id'])}" if isinstance(block.get("id"), str) else ""))
         for who, text in _block_texts(block, speaker):
             label = plain(who)
             part = f"[{label}]\n{plain(text)}\n\n"
@@ -69,7 +74,7 @@ def _render_message(message: Mapping[str, Any]) -> Rendered:
             length += len(part)
     if not parts:
         return Rendered(f"[{speaker}]\n\n", [(0, speaker)], str(message.get("id", "")))
-    return Rendered("".join(parts), speakers, str(message.get("id", "")), tools)
+    return Rendered("".join(parts), speakers, str(message.get("id", "")), tools, blocks)
 
 
 def _block_texts(block: Mapping[str, Any], speaker: str) -> Iterator[tuple[str, str]]:

@@ -331,7 +331,7 @@ async def test_when_the_offloader_works_again_what_waited_is_stored():
 
 @pytest.mark.row("A9")
 @pytest.mark.parametrize("initialized", [True, False])
-async def test_the_layout_on_disk_is_the_seeds_and_each_line_is_a_message(tmp_path, initialized):
+async def test_the_layout_on_disk_is_the_seeds_and_each_line_with_a_role_is_a_message(tmp_path, initialized):
     workspace = LocalWorkspace(workdir=str(tmp_path / "w"))
     if initialized:
         await workspace.initialize()
@@ -343,7 +343,9 @@ async def test_the_layout_on_disk_is_the_seeds_and_each_line_is_a_message(tmp_pa
 
     session = tmp_path / "w" / "sessions" / agent.state.session_id
     lines = (session / "context.jsonl").read_text().splitlines()
-    messages = [Msg.model_validate(json.loads(line)) for line in lines]
+    bodies = [json.loads(line) for line in lines]
+    assert {body["type"] for body in bodies if "role" not in body} == {"ctxkit.plan", "ctxkit.summary"}
+    messages = [Msg.model_validate(body) for body in bodies if "role" in body]
     assert "See this." in text_of(messages)
     assert (session / f"tool_result-{made.id}.txt").read_text() == fetch("big", 5000)
     [image] = (tmp_path / "w" / "data").iterdir()

@@ -14,6 +14,7 @@ from agentscope.tool import FunctionTool, Toolkit
 
 from ctxkit import CompressionMiddleware, ContextConfig, LocalWorkspace, MemoryStore, OffloadConfig, StoreOffloader
 from ctxkit.host._codec import HostCodec
+from ctxkit.offload import MESSAGE
 from ctxkit.testing import ScriptedModel, call, tokenizer
 from tests.host.agents import (
     applied,
@@ -169,7 +170,8 @@ async def test_what_leaves_is_stored_before_it_is_gone():
         async def append(self, session_id, records):
             there = text_of(self.agent.state.context)
             reference = await super().append(session_id, records)
-            order.append(("stored", [record.body for record in records], there))
+            if any(record.kind == MESSAGE for record in records):
+                order.append(("stored", [record.body for record in records], there))
             return reference
 
     store = Watched()
