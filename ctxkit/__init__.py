@@ -20,23 +20,35 @@ if TYPE_CHECKING:
         ConfigError,
         ContextUnfitError,
         CtxkitError,
+        NewerFormatError,
         RecordNotFoundError,
         SessionLockedError,
+        StaleOwnerError,
         StoreError,
+        StoreFullError,
         StoreReadError,
         StoreWriteError,
         SummaryError,
     )
     from ctxkit.host._codec import HostCodec
+    from ctxkit.host._session_restore import Restored
     from ctxkit.host.compression import CompressionMiddleware
     from ctxkit.host.context_config import ContextConfig
     from ctxkit.host.events import ContextEvent
+    from ctxkit.host.session import SessionMiddleware
     from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
     from ctxkit.offload import Entry, FileLimits, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
     from ctxkit.offload.redact import SecretRedactor
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
-    from ctxkit.sessions import SessionLocks
+    from ctxkit.sessions import (
+        MemorySessionStore,
+        Retention,
+        SessionLocks,
+        SessionStore,
+        SqliteSessionStore,
+        TranscriptSessionStore,
+    )
 
 __all__ = [
     "CompressionMiddleware",
@@ -53,7 +65,9 @@ __all__ = [
     "FileStore",
     "HostCodec",
     "LocalWorkspace",
+    "MemorySessionStore",
     "MemoryStore",
+    "NewerFormatError",
     "OffloadConfig",
     "Offloader",
     "OverflowConfig",
@@ -63,12 +77,19 @@ __all__ = [
     "Receipt",
     "Record",
     "RecordNotFoundError",
+    "Restored",
     "ResultsConfig",
+    "Retention",
     "SecretRedactor",
     "SessionLockedError",
     "SessionLocks",
+    "SessionMiddleware",
+    "SessionStore",
+    "SqliteSessionStore",
+    "StaleOwnerError",
     "Store",
     "StoreError",
+    "StoreFullError",
     "StoreOffloader",
     "StoreReadError",
     "StoreWriteError",
@@ -76,6 +97,7 @@ __all__ = [
     "SummaryError",
     "SummaryGenerator",
     "SummarySchema",
+    "TranscriptSessionStore",
     "TriggersConfig",
 ]
 
@@ -92,17 +114,22 @@ _ROOMS: Final = {
         "ConfigError",
         "ContextUnfitError",
         "CtxkitError",
+        "NewerFormatError",
         "RecordNotFoundError",
         "SessionLockedError",
+        "StaleOwnerError",
         "StoreError",
+        "StoreFullError",
         "StoreReadError",
         "StoreWriteError",
         "SummaryError",
     ),
     "ctxkit.host._codec": ("HostCodec",),
+    "ctxkit.host._session_restore": ("Restored",),
     "ctxkit.host.compression": ("CompressionMiddleware",),
     "ctxkit.host.context_config": ("ContextConfig",),
     "ctxkit.host.events": ("ContextEvent",),
+    "ctxkit.host.session": ("SessionMiddleware",),
     "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
     "ctxkit.offload": (
@@ -117,7 +144,14 @@ _ROOMS: Final = {
     ),
     "ctxkit.offload.redact": ("SecretRedactor",),
     "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
-    "ctxkit.sessions": ("SessionLocks",),
+    "ctxkit.sessions": (
+        "MemorySessionStore",
+        "Retention",
+        "SessionLocks",
+        "SessionStore",
+        "SqliteSessionStore",
+        "TranscriptSessionStore",
+    ),
 }
 """Module to the public names that it defines; the imports above say the same to type checkers."""
 
