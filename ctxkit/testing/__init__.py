@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ctxkit.testing.provider import FakeProvider, ProviderRequest, Refusal
     from ctxkit.testing.refusals import overflow_body, overflow_error, sdk_error
     from ctxkit.testing.scripted import BreakOff, ScriptedModel, ScriptedRequest, call, plain_summary
+    from ctxkit.testing.suites.offloader import OffloaderSuite
     from ctxkit.testing.suites.store import StoreSuite
     from ctxkit.testing.tokenizers import RequestCounter, tokenizer
     from ctxkit.testing.wire import Reply
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "BreakOff": "scripted",
     "FakeProvider": "provider",
+    "OffloaderSuite": "suites.offloader",
     "ProviderRequest": "provider",
     "Refusal": "provider",
     "Reply": "wire",
@@ -35,6 +37,7 @@ _HOME: Final = {
 __all__ = [
     "BreakOff",
     "FakeProvider",
+    "OffloaderSuite",
     "ProviderRequest",
     "Refusal",
     "Reply",

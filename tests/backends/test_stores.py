@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ctxkit.offload import FileStore, MemoryStore
 from ctxkit.testing import StoreSuite
 
 from .able import AbleStore
+from .failing import FULL, disk_failures
 
 
+@pytest.mark.row("X15")
 class TestMemoryStore(StoreSuite):
     durable = False
 
@@ -15,11 +19,28 @@ class TestMemoryStore(StoreSuite):
         return MemoryStore()
 
 
+@pytest.mark.row("X15", "A9")
 class TestFileStore(StoreSuite):
     def open_store(self, place):
         return FileStore(place)
 
+    def outages(self, place):
+        return disk_failures()
 
+
+@pytest.mark.crash
+@pytest.mark.skipif(not FULL, reason="the long form runs where CTXKIT_CRASH_FULL is set: nox -s crash")
+class TestFileStoreForLong(TestFileStore):
+    """R1, R3 and R4 of the promises, as the suite asks them: see docs/explanation/guarantees.md."""
+
+    timeout_s = 1800.0
+    kills = 1000
+    writers = 8
+    appends = 1000
+    tasks = 1024
+
+
+@pytest.mark.row("X15")
 class TestAbleStore(StoreSuite):
     """It shares within a process: what is asked of several processes and of a crash is left out."""
 

@@ -6,9 +6,9 @@ A suite is subclassed in a user's test module, so that pytest collects the user'
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
 import pytest
@@ -109,6 +109,12 @@ def run(suite: _SuiteT, tmp_path: Path, test: Callable[[_SuiteT, Bench[T]], Awai
             runner.run(_in_time(suite.timeout_s, test(suite, bench), bench))
         except TimeoutError:
             pytest.fail(f"not done after {suite.timeout_s:g} s: a call hangs, or raise `timeout_s` if it is only slow")
+        except BaseException as exc:  # noqa: BLE001 - raised again, whatever it is
+            # What asyncio did on the way to the test tells a reader nothing.
+            trace = exc.__traceback__
+            while trace is not None and trace.tb_frame.f_code is not getattr(test, "__code__", None):
+                trace = trace.tb_next
+            raise exc.with_traceback(trace or exc.__traceback__)  # noqa: B904 - it is the same exception
 
 
 def promise(test: Callable[[_SuiteT, Bench[T]], Awaitable[None]]) -> Callable[[_SuiteT, Path], None]:
@@ -138,42 +144,43 @@ def not_offered(store: object, capability: type) -> NoReturn:
     pytest.skip(f"{type(store).__name__} does not offer ctxkit.offload.capabilities.{capability.__name__}")
 
 
-@contextmanager
-def refused(error: type[Exception], what: str) -> Iterator[None]:
+class refused:  # noqa: N801 - reads as a sentence: `with refused(StoreWriteError, "an empty key"):`
     """Fail unless the block raises an error of this type.
 
     Args:
         error: What is promised to be raised.
         what: What is being tried, for the message.
     """
-    __tracebackhide__ = True
-    try:
-        yield
-    except error as exc:
-        if not str(exc).strip():
-            pytest.fail(f"{what}: {type(exc).__name__} without a message; say what, where and why")
-    except AssertionError:
-        raise
-    except Exception as exc:  # noqa: BLE001 - whatever else it is, is the failure
-        pytest.fail(f"{what}: {type(exc).__name__} ({exc}) instead of {error.__name__}; callers handle nothing else")
-    else:
-        pytest.fail(f"{what}: accepted, but {error.__name__} is promised")
+
+    def __init__(self, error: type[Exception], what: str) -> None:
+        self._error = error
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Nothing happens before the block."""
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None) -> bool:
+        __tracebackhide__ = True
+        if exc is None:
+            self._accepted()
+            return True
+        if isinstance(exc, self._error):
+            if not str(exc).strip():
+                pytest.fail(f"{self._what}: {type(exc).__name__} without a message; say what, where and why")
+            return True
+        if isinstance(exc, Exception) and not isinstance(exc, AssertionError):
+            wanted = self._error.__name__
+            msg = f"{self._what}: {type(exc).__name__} ({exc}) instead of {wanted}; callers handle nothing else"
+            raise AssertionError(msg) from exc  # noqa: TRY004 - it is a failure of a test
+        return False
+
+    def _accepted(self) -> None:
+        __tracebackhide__ = True
+        pytest.fail(f"{self._what}: accepted, but {self._error.__name__} is promised")
 
 
-@contextmanager
-def may_fail(error: type[Exception], what: str) -> Iterator[None]:
-    """Go on behind the block where it raises an error of this type; fail where it raises another one.
+class may_fail(refused):  # noqa: N801 - as above
+    """Go on behind the block where it raises an error of this type; fail where it raises another one."""
 
-    Args:
-        error: What may be raised.
-        what: What is being tried, for the message.
-    """
-    __tracebackhide__ = True
-    try:
-        yield
-    except error:
-        pass
-    except AssertionError:
-        raise
-    except Exception as exc:  # noqa: BLE001 - whatever else it is, is the failure
-        pytest.fail(f"{what}: {type(exc).__name__} ({exc}) instead of {error.__name__}; callers handle nothing else")
+    def _accepted(self) -> None:
+        """It need not fail."""

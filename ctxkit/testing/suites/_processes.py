@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import pytest
 
@@ -17,7 +18,9 @@ from ctxkit.testing.suites._base import Suite
 
 
 class Child:
-    """A process that runs a method of a suite on a place.
+    """A process that runs a method of a suite on a place; it ends with its `with` block at the latest.
+
+    It starts at once, imports the user's class, which may take a while, and then waits for `go`.
 
     Args:
         suite: An instance of the user's class, which the process imports anew.
@@ -42,8 +45,35 @@ class Child:
         )
         # One that hangs is killed, and so fails the test.
         self._alarm = threading.Timer(kind.timeout_s, self._process.kill)
+        self._alarm.daemon = True
         self._alarm.start()
         self._said: list[str] = []
+        self._is_ready = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._alarm.cancel()
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+    def wait_until_ready(self) -> None:
+        """Wait until the process has imported what it needs."""
+        if not self._is_ready:
+            self._next_line()
+            self._is_ready = True
+
+    def go(self) -> None:
+        """Let the process begin as soon as it can."""
+        assert self._process.stdin is not None
+        self.wait_until_ready()
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
 
     def wait_for_a_word(self) -> str:
         """Return the next line that the process says.
@@ -51,20 +81,14 @@ class Child:
         Raises:
             AssertionError: It ended, or hung and was killed, without saying one.
         """
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline().decode()
-        if not line.endswith("\n"):
-            self._end()
-            pytest.fail(f"the process that should write ended early (exit {self._process.returncode}): {self._trouble}")
-        self._said.append(line.rstrip("\n"))
+        self._said.append(self._next_line())
         return self._said[-1]
 
     def kill_after(self, seconds: float) -> Sequence[str]:
         """Kill the process that many seconds from now; return all lines that it has said."""
         time.sleep(seconds)
         self._process.kill()
-        self._end()
-        return self._said
+        return self._rest()
 
     def finish(self) -> Sequence[str]:
         """Wait until the process has done its work; return all lines that it has said.
@@ -72,19 +96,31 @@ class Child:
         Raises:
             AssertionError: It failed.
         """
-        self._end()
+        said = self._rest()
         if self._process.returncode:
-            pytest.fail(f"a process that should write failed (exit {self._process.returncode}): {self._trouble}")
-        return self._said
+            self._fail()
+        return said
 
-    def _end(self) -> None:
-        out, _ = self._process.communicate()
-        self._alarm.cancel()
+    def _next_line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().decode()
+        if not line.endswith("\n"):
+            self._process.wait()
+            self._fail()
+        return line.rstrip("\n")
+
+    def _rest(self) -> Sequence[str]:
+        assert self._process.stdout is not None
+        # Not `communicate`, which passes over what `readline` has read ahead.
+        out = self._process.stdout.read()
+        self._process.wait()
         # What a killed process has not finished saying, it has not said.
-        self._said += out.decode().split("\n")[:-1]
+        return [*self._said, *out.decode().split("\n")[:-1]]
+
+    def _fail(self) -> NoReturn:
         self._errors.seek(0)
-        self._trouble = self._errors.read().decode(errors="replace")[-2000:].strip() or "it said nothing about why"
-        self._errors.close()
+        trouble = self._errors.read().decode(errors="replace")[-2000:].strip() or "it said nothing about why"
+        pytest.fail(f"a process of the test ended early (exit {self._process.returncode}): {trouble}")
 
 
 def must_outlive(suite: Suite[Any]) -> None:
@@ -99,3 +135,35 @@ def must_share(suite: Suite[Any]) -> None:
     """Skip a test of a back end that one process at a time may open."""
     if not suite.durable or not suite.processes:
         pytest.skip("durable or processes = False: one process at a time may open the place")
+
+
+def all_at_once(children: Iterable[Child]) -> None:
+    """Let processes begin at the same time."""
+    waiting = [*children]
+    for child in waiting:
+        child.wait_until_ready()
+    for child in waiting:
+        child.go()
+
+
+def one_after_another(
+    suite: Suite[Any], place: Path, method: str, *, calls: Sequence[Sequence[str]]
+) -> Generator[Child, None, None]:
+    """Yield processes that are ready to go, each while the next one is starting.
+
+    Args:
+        suite: An instance of the user's class.
+        place: What they open.
+        method: What they run.
+        calls: The further arguments of each.
+
+    Yields:
+        A process; whoever stops early closes the generator, which ends them all.
+    """
+    with ExitStack() as stack:
+        waiting: list[Child] = []
+        for args in calls:
+            waiting.append(stack.enter_context(Child(suite, place, method, *args)))
+            if len(waiting) > 1:
+                yield waiting.pop(0)
+        yield from waiting

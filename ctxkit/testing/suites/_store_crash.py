@@ -5,6 +5,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from ctxkit.errors import SessionLockedError
 from ctxkit.offload import Record, Store, read_records
 from ctxkit.offload.capabilities import Leases
 from ctxkit.testing.suites._base import Bench, not_offered, place_in, run
-from ctxkit.testing.suites._processes import Child, must_outlive, must_share
+from ctxkit.testing.suites._processes import Child, all_at_once, must_outlive, must_share, one_after_another
 from ctxkit.testing.suites._reading import OWN_KEY, blobs, check_numbers, listed
 from ctxkit.testing.suites._samples import record
 from ctxkit.testing.suites._store import StorePart
@@ -55,33 +56,38 @@ class CrashPromises(StorePart):
     def test_what_a_killed_process_was_told_is_there_once_whole_and_in_order(self, tmp_path: Path) -> None:
         must_outlive(self)
         chance = random.Random(1)
-        for turn in range(self.kills):
-            child = Child(self, place_in(tmp_path), "write_until_killed", session := _session(turn), f"w{turn}")
-            child.wait_for_a_word()
-            said = child.kill_after(chance.uniform(0.0, _LONGEST_S))
-            run(self, tmp_path, partial(_check_writers, session=session, said={f"w{turn}": said}, repeat=True))
+        calls = [(_session(turn), f"w{turn}") for turn in range(self.kills)]
+        children = one_after_another(self, place_in(tmp_path), "write_until_killed", calls=calls)
+        with closing(children):
+            for (session, name), child in zip(calls, children, strict=True):
+                child.go()
+                child.wait_for_a_word()
+                said = child.kill_after(chance.uniform(0.0, _LONGEST_S))
+                run(self, tmp_path, partial(_check_writers, session=session, said={name: said}, repeat=True))
 
     def test_a_killed_process_disturbs_none_that_write_beside_it(self, tmp_path: Path) -> None:
         must_outlive(self)
         must_share(self)
         chance = random.Random(2)
-        for turn in range(max(1, self.kills // 3)):
-            session, place = _session(turn), place_in(tmp_path)
-            doomed = Child(self, place, "write_until_killed", session, f"d{turn}")
-            others = {
-                f"o{turn}x{number}": Child(self, place, "write_all", session, f"o{turn}x{number}", str(self.appends))
-                for number in range(self.writers - 1)
-            }
-            doomed.wait_for_a_word()
-            said = {f"d{turn}": doomed.kill_after(chance.uniform(0.0, _LONGEST_S))}
-            said |= {name: child.finish() for name, child in others.items()}
+        for turn in range(max(1, self.kills // 6)):
+            session = _session(turn)
+            names = [f"o{turn}x{number}" for number in range(self.writers - 1)]
+            with ExitStack() as stack:
+                doomed = stack.enter_context(Child(self, place_in(tmp_path), "write_until_killed", session, f"d{turn}"))
+                others = self._writers(stack, tmp_path, session=session, names=names)
+                all_at_once((doomed, *others.values()))
+                doomed.wait_for_a_word()
+                said = {f"d{turn}": doomed.kill_after(chance.uniform(0.0, _LONGEST_S))}
+                said |= {name: child.finish() for name, child in others.items()}
             run(self, tmp_path, partial(_check_writers, session=session, said=said, repeat=True))
 
     def test_many_processes_at_once_lose_and_repeat_nothing(self, tmp_path: Path) -> None:
         must_share(self)
         names = [f"w{number}" for number in range(self.writers)]
-        children = {name: Child(self, place_in(tmp_path), "write_all", "s", name, str(self.appends)) for name in names}
-        said = {name: child.finish() for name, child in children.items()}
+        with ExitStack() as stack:
+            children = self._writers(stack, tmp_path, session="s", names=names)
+            all_at_once(children.values())
+            said = {name: child.finish() for name, child in children.items()}
         run(self, tmp_path, partial(_check_writers, session="s", said=said, repeat=False, shared=self.appends))
 
     def test_the_lease_of_a_killed_owner_goes_to_the_next_one(self, tmp_path: Path) -> None:
@@ -103,10 +109,17 @@ class CrashPromises(StorePart):
             await held.release()
 
         run(self, tmp_path, offered)
-        child = Child(self, place_in(tmp_path), "hold", "s")
-        epoch = int(child.wait_for_a_word())
-        child.kill_after(0.0)
+        with Child(self, place_in(tmp_path), "hold", "s") as child:
+            child.go()
+            epoch = int(child.wait_for_a_word())
+            child.kill_after(0.0)
         run(self, tmp_path, take)
+
+    def _writers(self, stack: ExitStack, tmp_path: Path, *, session: str, names: Sequence[str]) -> Mapping[str, Child]:
+        args = ("write_all", session)
+        return {
+            name: stack.enter_context(Child(self, place_in(tmp_path), *args, name, str(self.appends))) for name in names
+        }
 
     async def write_until_killed(self, store: Store, say: Say, session: str, name: str) -> None:
         """Write as several tasks, in a process of its own, and say each number that was acknowledged."""

@@ -54,8 +54,10 @@ def _module(file: str, name: str) -> ModuleType:
 
 
 async def main(file: str, module: str, qualname: str, place: str, method: str, *args: str) -> None:
-    """Open the place as the class does, and run the method."""
+    """Say that all is imported, wait for a line, open the place as the class does, and run the method."""
     suite = load(file, module, qualname)()
+    say("ready")
+    await asyncio.to_thread(sys.stdin.readline)
     opened = suite._open(Path(place))  # noqa: SLF001 - the child is a part of the suite
     opened = await opened if inspect.isawaitable(opened) else opened
     try:
