@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.clear import clear_context
-from ctxkit.engine.run import not_stored
 from ctxkit.errors import ContextUnfitError, SummaryError
 from ctxkit.plan import EditKind, Reason
 from ctxkit.strategies.ladder import freed_tokens, leaving, plan_ladder, shorten_more
@@ -183,12 +182,7 @@ class Compression:
         run.problems.extend(shortened.problems)
         for problem in shortened.problems:
             await run.tell(telemetry.STORE_FAILED, what="content", problem=problem)
-        try:
-            return await run.commit(shortened, layer, draft=draft, reference=reference)
-        except ContextUnfitError as exc:
-            if shortened.is_complete:
-                raise
-            raise not_stored("; ".join(shortened.problems)) from exc
+        return await run.commit(shortened, layer, draft=draft, reference=reference)
 
     async def _draft(self, leaves: Sequence[Msg], tokens: int, *, is_last_resort: bool) -> Draft:
         run = self.run

@@ -147,6 +147,7 @@ class Run:
 
         Raises:
             ContextUnfitError: What they leave does not fit.
+            StoreWriteError: It would fit, or gain something, had everything been stored.
         """
         view = self.situation.view
         context = apply_edits(view, shortened.edits, shortened.replacements, self.kit.codec)
@@ -154,6 +155,8 @@ class Run:
         await serve_loop()
         tokens_after = await self._tokens_after(context, layer)
         if self.kit.is_over(tokens_after, self.limit_tokens, self.reading.model_key):
+            if not shortened.is_complete:
+                raise not_stored("; ".join(shortened.problems))
             raise unfit_error(
                 self.situation, shortened.edits, needed_tokens=tokens_after, limit_tokens=self.limit_tokens
             )
@@ -166,6 +169,8 @@ class Run:
             tokens_after=tokens_after,
             must_shrink=not is_for_images,
         )
+        if broken and not shortened.is_complete:
+            raise not_stored("; ".join(shortened.problems))
         is_applied = False
         if broken:
             logger.warning("ctxkit made no change, for its plan would have broken a rule: %s", "; ".join(broken))

@@ -113,13 +113,13 @@ class Attachments:
             local = attached.engine.guard.store  # so that what was stored before can still be read back
         settings = settings_of(agent.context_config)
         guard = guard_for(agent, settings.offload, local_store=local, redactor=redactor_of(settings.privacy))
-        guard_agent(agent, guard)
         if attached is None:
             engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
-            attached = self._agents[agent] = Attached(engine, offloader=agent.offloader)
+            attached = self._agents[agent] = Attached(engine, offloader=None)
         else:
             attached.engine.store_through(guard)
-            attached.offloader = agent.offloader
+        guard_agent(agent, guard, tell=attached.engine.tell_later)
+        attached.offloader = agent.offloader
         return attached
 
 

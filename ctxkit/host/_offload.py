@@ -8,12 +8,13 @@ from weakref import WeakKeyDictionary, ref
 
 from agentscope.workspace import WorkspaceBase
 
+from ctxkit import telemetry
 from ctxkit.host._codec import HostCodec
 from ctxkit.host._sessions import hold_of
-from ctxkit.offload import MemoryStore, OffloadGuard, Store
+from ctxkit.offload import MemoryStore, OffloadGuard, Store, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from agentscope.agent import Agent
     from agentscope.message import DataBlock, Msg, ToolResultBlock
@@ -35,23 +36,33 @@ class GuardedOffloader:
     Args:
         offloader: The user's own.
         guard: Calls it.
+        tell: Takes the event that says what could not be stored.
     """
 
-    def __init__(self, offloader: object, guard: OffloadGuard) -> None:
+    def __init__(self, offloader: object, guard: OffloadGuard, tell: Callable[..., None]) -> None:
         self.offloader = offloader
         self._guard = guard
+        self._tell = tell
 
     async def offload_context(self, session_id: str, msgs: Sequence[Msg], **_: Any) -> str:
         """Store messages; return their reference, or words that say that there is none."""
-        return (await self._guard.store_messages(session_id, msgs)).reference or _NOWHERE
+        return self._told("messages", await self._guard.store_messages(session_id, msgs))
 
     async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock, **_: Any) -> str:
         """Store a tool result; return its reference, or words that say that there is none."""
-        return (await self._guard.store_result(session_id, tool_result)).reference or _NOWHERE
+        return self._told(f"result of {tool_result.name}", await self._guard.store_result(session_id, tool_result))
 
     async def offload_data_block(self, block: DataBlock) -> DataBlock:
         """Store media; return a block that points at it, or the block itself where it could not be stored."""
-        return await self._guard.store_data("", block) or block
+        stored = await self._guard.store_data("", block)
+        if stored is None and self._guard.takes_media:
+            self._tell(telemetry.STORE_FAILED, what="image or file", problem="it could not be stored, and so it stays")
+        return stored or block
+
+    def _told(self, what: str, stored: Stored) -> str:
+        if stored.error is not None:
+            self._tell(telemetry.STORE_FAILED, what=what, problem=stored.error)
+        return stored.reference or _NOWHERE
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything else on to the user's own object."""
@@ -93,14 +104,19 @@ def _store_of_owner(agent: ref[Agent], guard: OffloadGuard) -> Store | None:
     return None if hold is None or guard.store is None else hold.store_for(guard.store)
 
 
-def guard_agent(agent: Agent, guard: OffloadGuard) -> None:
+def guard_agent(agent: Agent, guard: OffloadGuard, *, tell: Callable[..., None]) -> None:
     """Put the guard between the host and a foreign offloader.
 
     A workspace stays itself, or the host leaves its instructions out of the prompt; so does what stands on a store of
     ctxkit's.
+
+    Args:
+        agent: The agent.
+        guard: Calls its offloader.
+        tell: Takes the events that say what could not be stored.
     """
     offloader = agent.offloader
     if offloader is None or isinstance(offloader, WorkspaceBase | GuardedOffloader):
         return
     if not isinstance(getattr(offloader, "store", None), Store):
-        agent.offloader = GuardedOffloader(offloader, guard)
+        agent.offloader = GuardedOffloader(offloader, guard, tell)

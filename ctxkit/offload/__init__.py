@@ -1,5 +1,6 @@
 """Keeps what leaves a context: stores, the offloader on them, the guard round any offloader, and recall."""
 
+from ctxkit.offload.chain import StoredPlan, StoredSummary, newest_summary
 from ctxkit.offload.files import FileStore
 from ctxkit.offload.guard import OffloadGuard, Stored, is_guarded
 from ctxkit.offload.limits import FileLimits
@@ -24,9 +25,12 @@ __all__ = [
     "Store",
     "StoreOffloader",
     "Stored",
+    "StoredPlan",
+    "StoredSummary",
     "fence",
     "fsname",
     "is_guarded",
+    "newest_summary",
     "read_records",
     "record_key",
     "result_name",
