@@ -4,6 +4,15 @@ from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, Lanes, session_lane
 from ctxkit.sessions.lock import COMPRESSION_GRACE_S, Hold, SessionLocks
 from ctxkit.sessions.maintenance import MaintenanceReport, RotatesIndex, maintain
 from ctxkit.sessions.memory import MemorySessionStore
+from ctxkit.sessions.repair import (
+    FileReport,
+    Repair,
+    Repaired,
+    RepairedState,
+    repair_context,
+    repair_file,
+    repair_state,
+)
 from ctxkit.sessions.restore import KeptTurns, newest_turns
 from ctxkit.sessions.retention import Delay, MaintenancePlan, Removal, Retention, plan_retention
 from ctxkit.sessions.sqlite import SqliteSessionStore
@@ -16,6 +25,7 @@ __all__ = [
     "GLOBAL",
     "PROCESS_LANES",
     "Delay",
+    "FileReport",
     "Hold",
     "KeptTurns",
     "Lanes",
@@ -24,6 +34,9 @@ __all__ = [
     "MemorySessionStore",
     "Peeks",
     "Removal",
+    "Repair",
+    "Repaired",
+    "RepairedState",
     "Retention",
     "RotatesIndex",
     "SavedSession",
@@ -37,5 +50,8 @@ __all__ = [
     "maintain",
     "newest_turns",
     "plan_retention",
+    "repair_context",
+    "repair_file",
+    "repair_state",
     "session_lane",
 ]
