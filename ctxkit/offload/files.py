@@ -144,10 +144,14 @@ class FileStore:
             async for chunk in chunks:
                 await self._in_thread(partial(draft.write, chunk))
             return await self._in_thread(partial(disk.publish, draft, session_id, name, epoch))
-        except OSError as exc:
-            raise self._failed(StoreWriteError, exc, session_id, name) from exc
-        finally:
-            disk.later(draft.discard)  # without waiting, for who is cancelled leaves at once
+        except (asyncio.CancelledError, GeneratorExit):
+            disk.later(draft.discard)  # without waiting: who is cancelled leaves at once
+            raise
+        except BaseException as exc:
+            await self._in_thread(draft.discard)
+            if isinstance(exc, OSError):
+                raise self._failed(StoreWriteError, exc, session_id, name) from exc
+            raise
 
     async def get(self, reference: str, offset: int = 0, length: int | None = None) -> bytes:
         """Return bytes of a file of this store, read in chunks beside the event loop; see `Store.get`.

@@ -14,8 +14,8 @@ from ctxkit.errors import StoreWriteError
 from ctxkit.offload.log import SessionLog
 from ctxkit.offload.store import Record
 
-_GROUP_BYTES: Final = 4 << 20
-"""A group is closed when it has grown to this: the copies of it are what a writer needs of memory."""
+_GROUP_BYTES: Final = 1 << 20
+"""A group is closed when it has grown to this: it bounds the memory of a writer, and how long it holds the interpreter."""
 _SYNC_AFTER_S: Final = 0.5
 """With `fsync="batch"` a log is synced this long after its first write that was not: within the second promised."""
 _FIRST_PAUSE_S: Final = 0.0005
