@@ -47,7 +47,8 @@ MAINTENANCE: Final = "ctxkit.session.maintenance"
 
 OVERFLOW: Final = "ctxkit.request.overflow"
 """A request did not fit, and a smaller view of it was sent: `limit_tokens`, `needed_tokens`, `attempt` (refusals of the
-provider so far; 0 where it was foreseen), `tokens_after`."""
+provider so far; 0 where it was foreseen), `tokens_after`, `left_out_messages`, `left_out_tokens`, `shortened_blocks`, and
+`problem`: why what was to leave the context could not be stored, where that is why."""
 
 STAGES: Final = ("plan", "store", "summary", "swap")
 """The stages of a compression, in order."""

@@ -58,6 +58,8 @@ class Kit:
         """The tool choice of the agent's last request, which a warm summary call repeats."""
         self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
         """What requests that were refused aim at, by what tells them apart."""
+        self.store_problem: str | None = None
+        """Why what was to leave the context could not be stored last time; None where it was."""
         self._pending: list[tuple[str, dict[str, Any]]] = []
 
     def store_through(self, guard: OffloadGuard) -> None:

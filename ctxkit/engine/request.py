@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
@@ -11,6 +13,7 @@ from ctxkit.engine.clear import plan_clear
 from ctxkit.engine.unfit import unfit_error
 from ctxkit.overflow import Overflow, recognise
 from ctxkit.plan import EditKind
+from ctxkit.results import defuse
 from ctxkit.strategies import CompressStrategy, Situation
 from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, lighter, shorten_more
 from ctxkit.view import Place, View
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from ctxkit.port import Block, ModelPort
     from ctxkit.tokens import Weight
 
+logger = logging.getLogger("ctxkit")
+
 _FIRST_FLOOR_TOKENS = 256
 """Blocks are lowered to this before messages are left out; only then further."""
 _SHRINK_RATIO = 0.75
@@ -34,8 +39,11 @@ _SHRINK_RATIO = 0.75
 _CREDIBLE_RATIO = 0.25
 """A refusal that names no limit teaches one only if the request had this share of the window: estimates are never wrong by
 so much, and then it was refused for its bytes or pictures."""
-_NOTE_TOKENS = 80
+_NOTE_TOKENS = 200
 """Room for the note that says what was left out."""
+_NAMED = 3
+"""So many of the user's requests and of the tools in it are named."""
+_NAME_CHARS = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +53,10 @@ class Sent:
     messages: Sequence[Msg]
     weight: Weight
     tokens: int
+    left_out: Sequence[Edit] = ()
+    """The parts of the context that are not in it."""
+    shortened: int = 0
+    """How many blocks are in it shortened."""
 
 
 class RequestFitter:
@@ -174,7 +186,9 @@ class RequestFitter:
     async def _edited(self, head: Sequence[Msg], view: View, edits: Sequence[Edit]) -> Sent:
         replacements = await self._shortened(view, edits)
         kept = apply_edits(view, edits, replacements, self._kit.codec)
-        return await self._weighed([*head, *self._note(edits), *kept])
+        sent = await self._weighed([*head, *self._note(view, edits), *kept])
+        out = [edit for edit in edits if edit.kind in LEAVING and edit.stop > edit.start]
+        return replace(sent, left_out=out, shortened=len(replacements))
 
     def _edits(self, situation: Situation, target: int) -> tuple[Edit, ...]:
         """Return what is shortened, and where that is not enough what is left out, oldest first."""
@@ -224,24 +238,41 @@ class RequestFitter:
             layers += 1
         return messages[:layers], View(messages[layers:], agent_name=port.name, reply_id=port.reply_id)
 
-    def _note(self, edits: Sequence[Edit]) -> list[Msg]:
+    def _note(self, view: View, edits: Sequence[Edit]) -> list[Msg]:
         """Return the message that says what was left out; nothing is lost, the agent's context still has it."""
         out = [edit for edit in edits if edit.kind in LEAVING]
         if not out:
             return []
         text = (
             f"<system-info>{len(out)} earlier messages (about {sum(edit.tokens for edit in out)} tokens) were left out of "
-            "this request, which would not have fitted the context window.</system-info>"
+            "this request, which would not have fitted the context window. They are not lost, but you cannot see them now: "
+            f"{_told(view, out)}. Where your answer depends on them, say so.</system-info>"
         )
         return [self._kit.codec.user_message(text)]
 
     def _tell(self, limit: int, *, needed_tokens: int | None) -> None:
+        sent = self._sent
+        if sent is None:
+            return
+        left_out_tokens = sum(edit.tokens for edit in sent.left_out)
+        if sent.left_out:
+            logger.warning(
+                "agent %r goes on without %d earlier messages (about %d tokens), which its context still has%s",
+                self._kit.port.name,
+                len(sent.left_out),
+                left_out_tokens,
+                f": {self._kit.store_problem}" if self._kit.store_problem else "",
+            )
         self._kit.tell_later(
             telemetry.OVERFLOW,
             limit_tokens=limit,
             needed_tokens=needed_tokens,
             attempt=self._refusals,
-            tokens_after=None if self._sent is None else self._sent.tokens,
+            tokens_after=sent.tokens,
+            left_out_messages=len(sent.left_out),
+            left_out_tokens=left_out_tokens,
+            shortened_blocks=sent.shortened,
+            problem=self._kit.store_problem,
         )
 
     def _limit(self) -> int:
@@ -264,3 +295,27 @@ class RequestFitter:
         """Return what tells this request and model from others: the host passes the same messages at each try."""
         tail = self._messages[-1]
         return (self._model.key, len(self._messages), tail.id, len(tail.content))
+
+
+def _told(view: View, out: Sequence[Edit]) -> str:
+    """Return what stands in parts of a context, in a few words: what the user asked there, and which tools answered."""
+    asked: list[str] = []
+    tools: Counter[str] = Counter()
+    for edit in out:
+        for block in view.contents[edit.message][edit.start : edit.stop]:
+            if block.type == "tool_result":
+                tools[block.name] += 1
+            elif block.type == "text" and view.messages[edit.message].role == "user":
+                asked.append(_quoted(block.text))
+    more = f" and {len(asked) - _NAMED} more" if len(asked) > _NAMED else ""
+    said = f"the user's words {', '.join(asked[:_NAMED])}{more}" if asked else ""
+    counted = ", ".join(f"{_quoted(tool)} {times}x" for tool, times in tools.most_common(_NAMED))
+    others = " and others" if len(tools) > _NAMED else ""
+    results = f"results of {counted}{others}" if tools else ""
+    return " and ".join(part for part in (said, results) if part) or "what you said yourself"
+
+
+def _quoted(text: str) -> str:
+    """Return the beginning of a text, in which nothing can be taken for a marker."""
+    line = " ".join(text[: 2 * _NAME_CHARS].split())
+    return f'"{defuse(line[:_NAME_CHARS])}{"…" if len(line) > _NAME_CHARS else ""}"'

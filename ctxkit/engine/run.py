@@ -107,6 +107,7 @@ class Run:
         """
         stored = await self.kit.guard.store_messages(self.kit.port.session_id, leaves)
         self.keys = stored.keys
+        self.kit.store_problem = stored.error
         if stored.error is None:
             return stored.reference
         self.problems.append(stored.error)
