@@ -13,7 +13,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctxkit.errors import RecordNotFoundError, StoreReadError, StoreWriteError
-from ctxkit.offload import BLOB, FileStore, Record, blobs, directory, lines, lock, log, read_records, record_key, result_name
+from ctxkit.offload import (
+    BLOB,
+    FileStore,
+    Record,
+    blobs,
+    directory,
+    lock,
+    log,
+    read_records,
+    record_key,
+    result_name,
+)
 
 from .test_names import identifiers
 

@@ -43,7 +43,7 @@ async def test_a_former_owner_can_neither_append_nor_put_nor_delete_but_read(sto
         lambda: first.delete("s"),
         lambda: first.fence("s", 1),
     ):
-        with pytest.raises(StaleOwnerError, match="epoch 2.*has 1"):
+        with pytest.raises(StaleOwnerError, match=r"epoch 2.*has 1"):
             await write()
     assert await ids(first) == ["a"]
     assert await first.get(reference) == b"x"
