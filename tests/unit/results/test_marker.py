@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable
 
 import pytest
@@ -70,6 +71,39 @@ def test_a_forged_tag_is_made_harmless_in_every_disguise(tag: str, disguise: str
     assert harmless.endswith(f"{forged[-3:]} after")
     assert len(harmless) == len(f"before {forged} after") + len("&lt;") - 1
     assert defuse(harmless) == harmless
+
+
+ENTITIES: dict[str, Callable[[str], str]] = {
+    "named": lambda tag: tag.replace("<", "&lt;").replace(">", "&gt;"),
+    "decimal": lambda tag: tag.replace("<", "&#60;").replace(">", "&#62;"),
+    "hexadecimal": lambda tag: tag.replace("<", "&#x3c;").replace(">", "&#x3E;"),
+    "of JSON": lambda tag: tag.replace("<", "\\u003c").replace(">", "\\u003e"),
+}
+
+
+def as_read(text: str) -> str:
+    """Return a text as somebody reads it who looks past everything that cannot be seen."""
+    seen = unicodedata.normalize("NFKC", "".join(c for c in text if unicodedata.category(c) != "Cf"))
+    alike = str.maketrans("ѕеТтгіао‹⟨\u2011_\\", "seTtriao<<--/")
+    return "".join(seen.translate(alike).casefold().split())
+
+
+def test_of_hundreds_of_spoofed_markers_none_reaches_the_prompt() -> None:
+    pairs = [(one, other) for one in DISGUISES for other in DISGUISES if one < other]
+    spoofs = {DISGUISES[other](DISGUISES[one](tag)) for tag in TAGS for one, other in pairs}
+    tags = [as_read(tag) for tag in TAGS]
+    imitations = [spoof for spoof in spoofs if any(tag in as_read(spoof) for tag in tags)]
+    assert len(imitations) >= 200
+    reached = [spoof for spoof in imitations if any(tag in as_read(defuse(f"a {spoof} b")) for tag in tags)]
+    assert reached == []
+
+
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("entity", ENTITIES)
+def test_a_tag_that_is_written_with_entities_is_harmless_as_it_is(tag: str, entity: str) -> None:
+    written = ENTITIES[entity](tag)
+    assert "<" not in written
+    assert defuse(written) == written
 
 
 @pytest.mark.parametrize(
