@@ -107,7 +107,9 @@ def _value(least: int) -> str:
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
-        kind="private-key", literals=("-----BEGIN ",), pattern=r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        kind="private-key",
+        literals=("-----BEGIN ",),
+        pattern=r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
         is_alone=False,
     ),
     Rule(kind="private-key", literals=("AGE-SECRET-KEY-1",), pattern=r"AGE-SECRET-KEY-1[A-Z0-9]{40,}"),
