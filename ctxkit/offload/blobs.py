@@ -159,7 +159,8 @@ class Draft:
         """Remove what is left of it; nothing can be written afterwards."""
         with self._guard:
             self._is_over = True
-            self._opened.close()
+            with suppress(OSError):  # what counts was synced before
+                self._opened.close()
             size, self._size = self._size, 0
             self._reserve(-size)
 

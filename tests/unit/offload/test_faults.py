@@ -10,13 +10,15 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from ctxkit.errors import StoreError
-from ctxkit.offload import BLOB, FileStore, Record, read_records, record_key
+from ctxkit.offload import BLOB, FileLimits, FileStore, Record, lines, read_records, record_key
 
 CALLS = [
     "open",
     "write",
     "close",
     "pread",
+    "pwrite",
+    "replace",
     "fdatasync",
     "fsync",
     "ftruncate",
@@ -70,8 +72,8 @@ class Faults:
         return call
 
 
-def record(identifier: str) -> Record:
-    body = json.dumps({"id": identifier, "text": "x" * 50})
+def record(identifier: str, size: int = 50) -> Record:
+    body = json.dumps({"id": identifier, "text": "x" * size})
     return Record(key=record_key(identifier, body), body=body)
 
 
@@ -88,26 +90,39 @@ def fast_root(tmp_path):
         yield Path(root)
 
 
+async def halves():
+    yield CONTENT[:2000]
+    yield CONTENT[2000:]
+
+
 async def check(root: Path, faults: Faults) -> int:
     """Work under the faults, then without; return the descriptors that are open in the end."""
-    store = FileStore(root)
+    # A second line begins a new file, and the second record stands in one of its own.
+    limits = FileLimits(segment_bytes=100, record_bytes=500)
+    store = FileStore(root, limits=limits)
     acknowledged: set[str] = set()
     blobs: list[str] = []
     for number in range(2):
         try:
-            await store.append("s", [record(str(number))])
+            await store.append("s", [record(str(number), 50 + 1000 * number)])
             acknowledged.add(str(number))
-            blobs.append(await store.put("s", f"tool_result-{number}.txt", CONTENT))
+            if number:
+                await (await store.fence("s", 1)).append("s", [record("fenced")])
+                acknowledged.add("fenced")
+                blobs.append(await store.put_chunks("s", f"tool_result-{number}.txt", halves()))
+            else:
+                blobs.append(await store.put("s", f"tool_result-{number}.txt", CONTENT))
         except StoreError:
             continue
     faults.armed = False
-    for again in (store, FileStore(root)):
+    for again in (store, FileStore(root, limits=limits)):
         await again.append("s", [record("after")])
         listed = [entry async for entry in again.list("s")]
         records = [entry for entry in listed if entry.kind != BLOB]
-        found = [json.loads(data)["id"] async for _, data in read_records(again, records)]
+        found = [json.loads(lines.bare(data))["id"] async for _, data in read_records(again, records)]
         assert len(found) == len(set(found))
         assert acknowledged | {"after"} <= set(found)
+        assert [entry.sequence for entry in records] == list(range(1, len(records) + 1))
         assert {entry.size for entry in listed if entry.kind == BLOB} <= {len(CONTENT)}
         assert [await again.get(blob) for blob in blobs] == [CONTENT] * len(blobs)
         await again.aclose()
