@@ -2,14 +2,14 @@
 
     {"session_id":"3f2a",...,"context":[
     {...a message...}
-    ],...,"_ctxkit":{"version":1,"transcriptBytes":812,"sessionId":"3f2a","updatedAt":1708000000000,...}}
+    ],...,"_ctxkit":{"version":1,"transcript":[812,2774181],"sessionId":"3f2a","updatedAt":1708000000000,...}}
 
 AgentScope passes over that key, so `AgentState.model_validate_json(path.read_text())` loads the file without ctxkit.
 """
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from ctxkit.errors import NewerFormatError
@@ -17,6 +17,7 @@ from ctxkit.offload.directory import Directory, read_at
 from ctxkit.sessions.encoding import decode_state
 from ctxkit.sessions.rows import row_from_json, row_to_json
 from ctxkit.sessions.store import SessionEntry
+from ctxkit.sessions.transcript_file import START, Mark
 
 VERSION: Final = 1
 SUFFIX: Final = ".state.json"
@@ -33,8 +34,8 @@ class Trailer:
 
     row: SessionEntry | None = None
     """`None` where somebody else wrote the file."""
-    transcript_bytes: int = 0
-    """Length of the transcript when the state was saved: what stands behind it belongs to a save that did not end."""
+    transcript: Mark = START
+    """End of the transcript when the state was saved: what stands behind it belongs to a save that did not end."""
 
 
 def write_state(folder: Directory, name: str, state: bytes, trailer: Trailer) -> None:
@@ -46,7 +47,7 @@ def write_state(folder: Directory, name: str, state: bytes, trailer: Trailer) ->
         state: What `encode_state` returned.
         trailer: What stands beside it.
     """
-    extra = {"version": VERSION, "transcriptBytes": trailer.transcript_bytes}
+    extra: dict[str, Any] = {"version": VERSION, "transcript": astuple(trailer.transcript)}
     if trailer.row is not None:
         extra |= row_to_json(trailer.row)
     between = _OPENING if state != b"{}" else _OPENING[1:]
@@ -118,9 +119,16 @@ def _trailer(raw: object, *, where: str) -> Trailer:
             "one wrote it. Update ctxkit; the file was not touched."
         )
         raise NewerFormatError(msg)
-    length = raw.get("transcriptBytes")
     try:
         row = row_from_json(raw)
     except ValueError:
         row = None
-    return Trailer(row=row, transcript_bytes=length if isinstance(length, int) and length > 0 else 0)
+    return Trailer(row=row, transcript=_mark_from_json(raw.get("transcript")))
+
+
+def _mark_from_json(raw: object) -> Mark:
+    match raw:
+        case [int() as end, int() as crc] if end > 0:
+            return Mark(end, crc)
+        case _:
+            return START

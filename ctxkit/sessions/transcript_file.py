@@ -9,9 +9,11 @@ Everything here blocks, and what writes is called under the lock of the director
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Final
+from zlib import crc32
 
 from ctxkit.errors import NewerFormatError
 from ctxkit.offload.directory import Directory, read_at, sync_file, write_all
@@ -22,7 +24,7 @@ VERSION: Final = 1
 SUFFIX: Final = ".jsonl"
 
 PREWARM_BYTES: Final = 4096
-"""So much of a transcript is read when its session is loaded, as the seed has it."""
+"""So much of a transcript is read when its session is loaded, as the seed has it; and so much tells it from another."""
 
 _CHUNK_BYTES: Final = 1 << 20
 _LONGEST_HEADER: Final = 1 << 24
@@ -67,8 +69,34 @@ def read_header(folder: Directory, name: str) -> dict[str, Any] | None:
     return header
 
 
-def append(folder: Directory, name: str, header: bytes, lines: Sequence[bytes]) -> tuple[int, int]:
-    """Append messages durably, all or none, and return the inode and size of the file then.
+@dataclass(frozen=True)
+class Mark:
+    """A place in a transcript, and what stands before it, so that it is known again."""
+
+    end: int
+    """Bytes of the transcript up to there."""
+    crc: int
+    """CRC-32 of the last 4 KB of these."""
+
+
+START: Final = Mark(0, 0)
+"""Before all that a transcript has."""
+
+
+def is_at(folder: Directory, name: str, mark: Mark) -> bool:
+    """Return whether a transcript still has what stood before a place; a missing one has nothing."""
+    try:
+        descriptor = folder.open(name, os.O_RDONLY)
+    except FileNotFoundError:
+        return mark == START
+    try:
+        return os.fstat(descriptor).st_size >= mark.end and _mark(descriptor, mark.end) == mark
+    finally:
+        os.close(descriptor)
+
+
+def append(folder: Directory, name: str, header: bytes, lines: Sequence[bytes]) -> Mark:
+    """Append messages durably, all or none, and return the end of the file then.
 
     A file that is missing or empty gets the header first. What a killed writer left half done at the end is copied
     aside and cut off; a whole line without its line break gets it.
@@ -94,8 +122,7 @@ def append(folder: Directory, name: str, header: bytes, lines: Sequence[bytes]) 
             raise
         if is_new:
             folder.sync()
-        status = os.fstat(descriptor)
-        return status.st_ino, status.st_size
+        return _mark(descriptor, end + len(data))
     finally:
         os.close(descriptor)
 
@@ -134,10 +161,11 @@ def read_messages(folder: Directory, name: str) -> tuple[list[dict[str, Any]], i
     return list(found.values()), broken
 
 
-def reset(folder: Directory, name: str, header: bytes, *, aside: str) -> None:
-    """Make a transcript empty but for its header; what it had stands in the file `aside` from now on."""
+def reset(folder: Directory, name: str, header: bytes, *, aside: str) -> Mark:
+    """Make a transcript empty but for its header, and return its end; what it had stands in the file `aside` from now on."""
     folder.publish(aside, b"".join(encode_piece(line) + b"\n" for line in read_lines(folder, name) if line is not None))
     folder.replace(name, header)
+    return Mark(len(header), crc32(header[-PREWARM_BYTES:]))
 
 
 def _mend_tail(folder: Directory, name: str, descriptor: int) -> None:
@@ -156,6 +184,11 @@ def _mend_tail(folder: Directory, name: str, descriptor: int) -> None:
     at = size - len(torn)
     folder.publish(f"{name}.torn-{at}-{blake2b(torn, digest_size=4).hexdigest()}", torn)
     os.ftruncate(descriptor, at)
+
+
+def _mark(descriptor: int, end: int) -> Mark:
+    start = max(0, end - PREWARM_BYTES)
+    return Mark(end, crc32(read_at(descriptor, end - start, start)))
 
 
 def _parse(line: bytes) -> Any:

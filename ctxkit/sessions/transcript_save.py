@@ -15,7 +15,7 @@ from ctxkit.sessions.index import stamp
 from ctxkit.sessions.rows import next_row
 from ctxkit.sessions.state_file import Trailer, parse_state, read_bytes, write_state
 from ctxkit.sessions.store import SavedSession, SessionEntry
-from ctxkit.sessions.transcript_file import append, header_line, read_header, read_lines, reset
+from ctxkit.sessions.transcript_file import START, append, header_line, is_at, read_header, read_lines, reset
 
 _KNOWN_SESSIONS: Final = 64
 """So many sessions are remembered as they were written last; of the others the state is read again before a save."""
@@ -70,7 +70,7 @@ class Saver:
         if folder.status(name) is not None or folder.status(stem + state_file.SUFFIX) is not None:
             return None
         now = self._clock()
-        _, size = append(folder, name, header_line(session_id, now=now), [])
+        size = append(folder, name, header_line(session_id, now=now), []).end
         return next_row(
             session_id, self._blank(session_id), None, now=now, size=size, session_file=self._path(folder, name)
         )
@@ -87,16 +87,16 @@ class Saver:
         name = stem + transcript_file.SUFFIX
         known = self._learn(folder, stem)
         new = [encoded for message, encoded in prepared.messages if known.history.tells_more(message, encoded)]
-        _, end = append(folder, name, header_line(session_id, now=now), new)
+        mark = append(folder, name, header_line(session_id, now=now), new)
         row = next_row(
             session_id,
             entry or known.row or self._blank(session_id),
             known.row,
             now=now,
-            size=len(prepared.state) + end,
+            size=len(prepared.state) + mark.end,
             session_file=self._path(folder, name),
         )
-        write_state(folder, stem + state_file.SUFFIX, prepared.state, Trailer(row=row, transcript_bytes=end))
+        write_state(folder, stem + state_file.SUFFIX, prepared.state, Trailer(row=row, transcript=mark))
         known.history.forget_others(prepared.messages)
         self._remember(stem, replace(known, row=row, files=_stamps(folder, stem)))
         return row
@@ -109,11 +109,11 @@ class Saver:
         header = header_line(session_id, now=now)
         # What the state has and the transcript lacks, since somebody removed it, is set aside too.
         append(folder, name, header, [encode_piece(message) for message in messages_of(saved.state)])
-        reset(folder, name, header, aside=f"{name}.reset-{round(now * 1000)}")
+        mark = reset(folder, name, header, aside=f"{name}.reset-{round(now * 1000)}")
         state = {**saved.state, "context": []}
         data = encode_state(state)
         row = replace(saved.entry, size=len(data) + len(header))
-        write_state(folder, stem + state_file.SUFFIX, data, Trailer(row=row, transcript_bytes=len(header)))
+        write_state(folder, stem + state_file.SUFFIX, data, Trailer(row=row, transcript=mark))
         self._known.pop(stem, None)
         told = f"no assistant had answered yet: {len(messages_of(saved.state))} messages were set aside"
         return SavedSession(state=state, entry=row, repairs=[*saved.repairs, told])
@@ -127,9 +127,7 @@ class Saver:
         transcript, files = stem + transcript_file.SUFFIX, _stamps(folder, stem)
         if known is not None and known.files == files:
             return known
-        status = folder.status(transcript)
-        size = status.st_size if status is not None else 0
-        if status is not None:
+        if folder.status(transcript) is not None:
             read_header(folder, transcript)  # a newer format is refused
         trailer, context = Trailer(), []
         try:
@@ -141,10 +139,10 @@ class Saver:
         except (FileNotFoundError, ValueError):
             pass  # all that is known stands in the transcript then
         learnt = _Known(trailer.row, files)
-        start = trailer.transcript_bytes if trailer.transcript_bytes <= size else 0
-        if start == 0:
-            context = []  # the transcript is another one, or the state is somebody else's
-        for message in (*context, *read_lines(folder, transcript, start=start)):
+        mark = trailer.transcript
+        if mark == START or not is_at(folder, transcript, mark):
+            mark, context = START, []  # the transcript is another one, or the state is somebody else's
+        for message in (*context, *read_lines(folder, transcript, start=mark.end)):
             if message is not None:
                 learnt.history.tells_more(message, encode_piece(message))
         return learnt

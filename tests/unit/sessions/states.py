@@ -26,7 +26,9 @@ def result(output: str, call_id: str = "c1", **more: Any) -> dict[str, Any]:
 
 
 def message(message_id: str, role: str, *blocks: dict[str, Any] | str) -> dict[str, Any]:
-    content = [text(one, block_id=f"{message_id}-{at}") if isinstance(one, str) else one for at, one in enumerate(blocks)]
+    content = [
+        text(one, block_id=f"{message_id}-{at}") if isinstance(one, str) else one for at, one in enumerate(blocks)
+    ]
     return {"name": role, "content": content, "role": role, "id": message_id, "metadata": {}, "usage": None}
 
 
@@ -48,5 +50,8 @@ def talk(turns: int, *, first: int = 0) -> list[dict[str, Any]]:
     """Return so many turns of a question and an answer."""
     found = []
     for number in range(first, first + turns):
-        found += [message(f"u{number}", "user", f"question {number}"), message(f"a{number}", "assistant", f"answer {number}")]
+        found += [
+            message(f"u{number}", "user", f"question {number}"),
+            message(f"a{number}", "assistant", f"answer {number}"),
+        ]
     return found

@@ -79,7 +79,13 @@ def test_what_is_no_state_is_refused(data):
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"x":{"context":[\n1\n]},"context":[\n2\n]}', b'{"x":{"context":[\n1\n]}}', b'\n{"context":[\n\n]\n}', b'{"context":[\n1,\n[\n2]]}']
+    "data",
+    [
+        b'{"x":{"context":[\n1\n]},"context":[\n2\n]}',
+        b'{"x":{"context":[\n1\n]}}',
+        b'\n{"context":[\n\n]\n}',
+        b'{"context":[\n1,\n[\n2]]}',
+    ],
 )
 def test_json_that_only_looks_laid_out_in_lines_is_read_as_what_it_is(data):
     assert decode_state(data) == json.loads(data)

@@ -46,7 +46,9 @@ def test_a_turn_keeps_the_users_text_and_the_final_reply():
 
 
 def test_a_reply_that_was_cut_off_behind_a_tool_keeps_its_last_text():
-    kept = newest_turns(state(message("u", "user", "go"), message("a", "assistant", text("First I look."), call(), result("x"))))
+    kept = newest_turns(
+        state(message("u", "user", "go"), message("a", "assistant", text("First I look."), call(), result("x")))
+    )
     assert said(kept) == [("user", ["go"]), ("assistant", ["First I look."])]
 
 
@@ -73,7 +75,11 @@ def test_user_messages_before_one_answer_are_one_turn():
 
 
 def test_what_stands_before_the_first_turn_goes_and_an_open_request_stays():
-    context = [message("a", "assistant", "rest of an old reply"), message("s", "system", "x"), message("u", "user", "now?")]
+    context = [
+        message("a", "assistant", "rest of an old reply"),
+        message("s", "system", "x"),
+        message("u", "user", "now?"),
+    ]
     kept = newest_turns(state(*context))
     assert kept.state["context"] == context[2:]
     assert kept.dropped == context[:2]

@@ -13,8 +13,8 @@ from ctxkit.sessions import (
     Retention,
     SessionEntry,
     SqliteSessionStore,
-    TrashedSession,
     TranscriptSessionStore,
+    TrashedSession,
     maintain,
     plan_retention,
 )
@@ -76,7 +76,10 @@ def test_at_least_one_goes_in_a_pass_however_few_there_are():
 def test_a_session_in_use_stays_and_counts_for_nobody_elses_guard():
     plan = plan_retention(aged(*[1] * 30, 40, 50, 60), Retention(), now=NOW, in_use=["s32", "s31"])
     assert names(plan) == ["s30"]
-    assert [(one.entry.session_id, one.guard) for one in plan.delayed] == [("s32", "it is in use"), ("s31", "it is in use")]
+    assert [(one.entry.session_id, one.guard) for one in plan.delayed] == [
+        ("s32", "it is in use"),
+        ("s31", "it is in use"),
+    ]
 
 
 @pytest.mark.parametrize("years", [10, -10, 1.1, -0.01])
@@ -178,10 +181,14 @@ async def test_warn_says_what_enforce_does_and_changes_nothing(made):
     assert await alive(store) == {"s0", "s1", "s2", "s3"}
     done = await maintain(store, RULES, clock=clock)
     assert (warned.mode, done.mode) == ("warn", "enforce")
-    assert warned.removed == done.removed == {
-        "s3": "saved last 40 days ago, and 30 are kept",
-        "s2": "saved last 31 days ago, and 30 are kept",
-    }
+    assert (
+        warned.removed
+        == done.removed
+        == {
+            "s3": "saved last 40 days ago, and 30 are kept",
+            "s2": "saved last 31 days ago, and 30 are kept",
+        }
+    )
     assert await alive(store) == {"s0", "s1"}
     assert json.loads(json.dumps(done.to_json())) == {"mode": "enforce", "removed": dict(done.removed), "delayed": {}}
 

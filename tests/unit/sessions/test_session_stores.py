@@ -18,8 +18,8 @@ from ctxkit.sessions import (
     TranscriptSessionStore,
     Trashes,
 )
+from tests.unit.offload.test_names import HOSTILE, identifiers
 
-from ..offload.test_names import HOSTILE, identifiers
 from .states import Clock, message, state, talk
 
 
@@ -208,7 +208,9 @@ async def test_half_a_character_does_not_keep_a_session_from_being_saved(store):
 async def test_hostile_ids_are_sessions_like_all_others_and_none_meets_another(place, store):
     names = list(dict.fromkeys(HOSTILE))
     for name in names:
-        await store.save(name, state(*talk(1), session_id="x", summary=name.encode("utf-8", "replace").decode()), epoch=1)
+        await store.save(
+            name, state(*talk(1), session_id="x", summary=name.encode("utf-8", "replace").decode()), epoch=1
+        )
     assert sorted(await ids(place.store())) == sorted(names)
     for name in names:
         assert (await store.load(name)).state["summary"] == name.encode("utf-8", "replace").decode()
@@ -216,7 +218,11 @@ async def test_hostile_ids_are_sessions_like_all_others_and_none_meets_another(p
         await store.delete(name)
         assert await store.trash(names[1]) in {True, False}
     assert set(await ids(store)) == set(names[1::2]) - {names[1]}
-    outside = [path for path in place.path.iterdir() if path.name not in {"sessions.db", "sessions.db-wal", "sessions.db-shm", "root"}]
+    outside = [
+        path
+        for path in place.path.iterdir()
+        if path.name not in {"sessions.db", "sessions.db-wal", "sessions.db-shm", "root"}
+    ]
     assert outside == []
 
 
@@ -226,8 +232,12 @@ async def test_hostile_ids_are_sessions_like_all_others_and_none_meets_another(p
     values=st.dictionaries(
         identifiers,
         st.recursive(
-            st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False)),
-            lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+            st.one_of(
+                st.none(), st.booleans(), st.integers(), st.text(), st.floats(allow_nan=False, allow_infinity=False)
+            ),
+            lambda inner: st.one_of(
+                st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+            ),
             max_leaves=8,
         ).map(lambda value: json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))),
         max_size=4,
@@ -262,7 +272,10 @@ async def test_a_save_that_was_cancelled_is_there_wholly_or_not_at_all_and_the_n
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        assert (await place.store().load("s")).state in [state(*talk(1)), *(state(*talk(2, first=n)) for n in range(number + 1))]
+        assert (await place.store().load("s")).state in [
+            state(*talk(1)),
+            *(state(*talk(2, first=n)) for n in range(number + 1)),
+        ]
     await store.save("s", state(*talk(3)))
     assert (await place.store().load("s")).state == state(*talk(3))
 

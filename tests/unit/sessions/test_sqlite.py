@@ -57,7 +57,7 @@ async def test_the_database_is_private_to_its_owner_whatever_the_umask(tmp_path,
     before = os.umask(0)
     try:
         await store.save("s", state(*talk(1)))
-        files = [one for one in tmp_path.rglob("*")]
+        files = list(tmp_path.rglob("*"))
     finally:
         os.umask(before)
     assert {one.name for one in files} >= {"sessions.db", "sessions.db-wal"}
@@ -196,7 +196,7 @@ async def test_a_forked_child_opens_the_database_for_itself(store):
             code = 0
         finally:
             os._exit(code)
-    _, status = os.waitpid(pid, 0)
+    _, status = await asyncio.to_thread(os.waitpid, pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert (await store.load("s")).state == state(*talk(2))
     await store.save("s", state(*talk(3)))

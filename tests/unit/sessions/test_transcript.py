@@ -6,10 +6,11 @@ import os
 import stat
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ctxkit.errors import NewerFormatError, StoreReadError, StoreWriteError
+from ctxkit.offload.directory import Directory
 from ctxkit.sessions import SessionEntry, TranscriptSessionStore, transcript_file
 
 from .states import Clock, call, message, result, state, talk, text
@@ -49,21 +50,26 @@ async def test_a_session_is_a_header_and_one_message_a_line_beside_agentscopes_s
     about = on_disk.pop("_ctxkit")
     assert on_disk == saved
     assert about["version"] == 1
-    assert json.loads((folder / "sessions.json").read_bytes())["s"].items() >= {
-        "sessionId": "s",
-        "sessionFile": str(folder / "s.jsonl"),
-        "updatedAt": 1_700_000_000_000,
-        "contextTokens": 200_000,
-        "totalTokens": None,
-        "totalTokensFresh": False,
-        "compactionCount": 0,
-        "delivery": {},
-    }.items()
+    assert (
+        json.loads((folder / "sessions.json").read_bytes())["s"].items()
+        >= {
+            "sessionId": "s",
+            "sessionFile": str(folder / "s.jsonl"),
+            "updatedAt": 1_700_000_000_000,
+            "contextTokens": 200_000,
+            "totalTokens": None,
+            "totalTokensFresh": False,
+            "compactionCount": 0,
+            "delivery": {},
+        }.items()
+    )
     assert store.lock_path("s") == str(folder / "s.jsonl.lock")
 
 
 @pytest.mark.asyncio
-async def test_the_transcript_only_grows_and_has_each_message_once_though_the_context_is_compressed(tmp_path, store, folder):
+async def test_the_transcript_only_grows_and_has_each_message_once_though_the_context_is_compressed(
+    tmp_path, store, folder
+):
     before = b""
     clients = [store, TranscriptSessionStore(tmp_path / "root", clock=Clock())]
     for number in range(10):
@@ -88,7 +94,9 @@ async def test_a_message_that_has_grown_is_written_again_and_one_that_was_cut_is
     assert lines_of(folder)[1:] == [asked, first, grown, split]
     (folder / "s.state.json").unlink()
     found = await store.load("s")
-    whole = message("a", "assistant", text("I look", block_id="1"), call(), result("long " * 50), text("Done", block_id="2"))
+    whole = message(
+        "a", "assistant", text("I look", block_id="1"), call(), result("long " * 50), text("Done", block_id="2")
+    )
     assert found.state == {"session_id": "s", "context": [asked, whole]}
 
 
@@ -130,7 +138,9 @@ async def test_a_state_whose_transcript_was_lost_is_loaded_and_the_transcript_be
 async def test_broken_lines_of_a_transcript_hide_none_of_the_others(store, folder):
     await store.save("s", state(*talk(3)))
     lines = (folder / "s.jsonl").read_bytes().splitlines(keepends=True)
-    (folder / "s.jsonl").write_bytes(b"".join([lines[0], b"\xff\xfe{\n", *lines[1:3], b"[" * 5000 + b"\n\n", *lines[3:]]))
+    (folder / "s.jsonl").write_bytes(
+        b"".join([lines[0], b"\xff\xfe{\n", *lines[1:3], b"[" * 5000 + b"\n\n", *lines[3:]])
+    )
     (folder / "s.state.json").unlink()
     found = await store.load("s")
     assert found.state["context"] == talk(3)
@@ -139,8 +149,14 @@ async def test_broken_lines_of_a_transcript_hide_none_of_the_others(store, folde
 
 @pytest.mark.asyncio
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(0, 2000), junk=st.sampled_from([b"", b"{", b"\0\0", b'{"id":"x"', b'{"id":"x","role":"user","content":[]}']))
-async def test_a_torn_end_of_a_transcript_is_set_aside_and_all_before_it_is_kept(tmp_path_factory, cut, junk):
+@example(cut=1090, junk=b'{"id":"x","role":"user","content":[]}')
+@given(
+    cut=st.integers(0, 2000),
+    junk=st.sampled_from([b"", b"{", b"\0\0", b'{"id":"x"', b'{"id":"x","role":"user","content":[]}']),
+)
+async def test_a_torn_end_of_a_transcript_is_set_aside_and_nothing_of_the_context_is_missing_from_it(
+    tmp_path_factory, cut, junk
+):
     root = tmp_path_factory.mktemp("root")
     store = TranscriptSessionStore(root, clock=Clock())
     folder = root / "agents/main/sessions"
@@ -332,4 +348,25 @@ async def test_a_failed_append_is_taken_back_and_the_state_before_stays(store, f
     assert (folder / "s.jsonl").read_bytes() == before
     assert (await store.load("s")).state == state(*talk(1))
     await store.save("s", state(*talk(2)))
+    assert message_ids(folder) == [one["id"] for one in talk(2)]
+
+
+@pytest.mark.asyncio
+async def test_a_save_that_failed_between_transcript_and_state_is_made_good_by_the_next_one(store, folder, monkeypatch):
+    await store.save("s", state(*talk(1)))
+    real = Directory.replace
+
+    def fail(self, name, data):
+        if name.endswith(".state.json"):
+            raise OSError(5, "Input/output error")
+        real(self, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "replace", fail)
+        for _ in range(2):
+            with pytest.raises(StoreWriteError, match="Input/output error"):
+                await store.save("s", state(*talk(2)))
+    assert (await store.load("s")).state == state(*talk(1))
+    await store.save("s", state(*talk(2)))
+    assert (await store.load("s")).state == state(*talk(2))
     assert message_ids(folder) == [one["id"] for one in talk(2)]
