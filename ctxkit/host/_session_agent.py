@@ -62,6 +62,7 @@ class AgentSession:
         )
         self._delivery: Mapping[str, str] | None = None
         self._hold: Hold | None = None
+        self._bodies = 0
         self._epoch: int | None = None
         self._had_own = has_own_context(agent)
         self._is_attached = False
@@ -92,9 +93,9 @@ class AgentSession:
         return agent.state is self._state and agent.state.session_id == self.session_id
 
     @property
-    def is_owned(self) -> bool:
-        """Whether the agent holds its session now."""
-        return self._hold is not None
+    def is_busy(self) -> bool:
+        """Whether a reply, or something else for which the session was taken, runs now."""
+        return self._bodies > 0
 
     @property
     def is_new(self) -> bool:
@@ -116,6 +117,15 @@ class AgentSession:
             SessionLockedError: Another owner held it all the time.
             StoreWriteError: The lock cannot be written, and this is no hook.
         """
+        async with self._locked(note, nested=nested, is_hook=is_hook):
+            self._bodies += 1
+            try:
+                yield
+            finally:
+                self._bodies -= 1
+
+    @asynccontextmanager
+    async def _locked(self, note: str, *, nested: bool, is_hook: bool) -> AsyncIterator[None]:
         locks, store = self.keeping.locks, self.keeping.store
         if locks is None or (nested and self._hold is not None):
             yield

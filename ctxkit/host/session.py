@@ -216,7 +216,7 @@ class SessionMiddleware(MiddlewareBase):
             SessionLockedError: Another owner holds the session.
         """
         session = self._session_of(agent)
-        if session is None or session.is_owned:
+        if session is None or session.is_busy:
             await next_handler()
             return
         async with session.owned("compression"):
