@@ -7,11 +7,15 @@ import asyncio
 import json
 import sys
 
-from ctxkit.offload import FileStore, Record, record_key
+from ctxkit.offload import FileLimits, FileStore, Record, record_key
+
+LIMITS = FileLimits(segment_bytes=150_000, record_bytes=8_000)
+"""Small, so that a few records make a new file, and some stand in files of their own."""
 
 
 def record(name: str, number: int) -> Record:
-    body = json.dumps({"id": f"{name}-{number}", "text": "x" * (number * 7919 % 9000)})
+    size = 8_000_000 if number % 199 == 198 else number * 7919 % 9000
+    body = json.dumps({"id": f"{name}-{number}", "text": "x" * size})
     return Record(key=record_key(f"{name}-{number}", body), body=body)
 
 
@@ -19,16 +23,30 @@ def blob(name: str, number: int) -> bytes:
     return f"{name}-{number};".encode() * 4000
 
 
+async def pieces(data: bytes):
+    for at in range(0, len(data), 10_000):
+        yield data[at : at + 10_000]
+
+
+def say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
 async def main(root: str, session: str, name: str, count: int) -> None:
-    store = FileStore(root)
-    for number in range(count):
+    store = FileStore(root, limits=LIMITS)
+
+    async def append(number: int) -> None:
         await store.append(session, [record(name, number)])
-        sys.stdout.write(f"{number}\n")
-        sys.stdout.flush()
-        if number % 5 == 0:
+        say(str(number))
+
+    for number in range(0, count, 4):
+        await asyncio.gather(*map(append, range(number, min(number + 4, count))))
+        if number % 20 == 0:
             await store.put(session, f"tool_result-{name}-{number}.txt", blob(name, number))
-            sys.stdout.write(f"F{number}\n")
-            sys.stdout.flush()
+            say(f"F{number}")
+            await store.put_chunks(session, f"tool_result-{name}-{number + 1}.txt", pieces(blob(name, number + 1)))
+            say(f"F{number + 1}")
 
 
 if __name__ == "__main__":
