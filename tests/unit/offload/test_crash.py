@@ -75,7 +75,7 @@ def test_what_a_killed_writer_was_told_is_stored_is_there_whole_and_once(tmp_pat
             writer.kill()
         for writer, told in zip(running, said, strict=True):
             assert writer.stdout is not None
-            told += writer.stdout.read().splitlines(keepends=True)
+            told.extend(writer.stdout.read().splitlines(keepends=True))
             writer.wait()
             writer.stdout.close()
         acknowledged = [[line.strip().decode() for line in told if line.endswith(b"\n")] for told in said]
