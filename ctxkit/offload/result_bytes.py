@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from ctxkit.offload.redact import Redactor, clear_start, redacted_pieces
 
 _PIECE_CHARS: Final = 32_768
+_CHUNK_BYTES: Final = 1 << 18
+"""A store may take a thread for each chunk, so there should be few."""
 
 _LEFT_OUT: Final = (
     "\n[... {left} of {total} bytes were left out here and are stored nowhere: of one result at most {limit} bytes are "
@@ -24,7 +26,7 @@ class _Part(NamedTuple):
 async def result_chunks(
     texts: Sequence[str], *, redactor: Redactor | None, limit_bytes: int | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield what is stored of a result, in chunks of at most about 128 kB, pausing after each.
+    """Yield what is stored of a result, in chunks of about 256 kB, pausing after each 32,768 characters.
 
     The result itself is never copied as a whole. What is longer than the limit loses its middle, and a line says so.
 
@@ -37,19 +39,16 @@ async def result_chunks(
         ConfigError: The redactor failed.
     """
     head, gap, tail = await _parts(texts, redactor=redactor, limit_bytes=limit_bytes)
-    for part in head:
-        async for chunk in _chunks(part, redactor):
-            yield chunk
-    if gap:
-        yield gap.encode()
-    for part in tail:
-        async for chunk in _chunks(part, redactor):
-            yield chunk
-
-
-async def _chunks(part: _Part, redactor: Redactor | None) -> AsyncGenerator[bytes, None]:
-    async for piece in redacted_pieces(part.text, redactor, part.start, part.stop):
-        yield _encoded(piece)
+    gathered = bytearray()
+    for part, after in ((head, gap), (tail, "")):
+        for text, start, stop in part:
+            async for piece in redacted_pieces(text, redactor, start, stop):
+                gathered += _encoded(piece)
+                if len(gathered) >= _CHUNK_BYTES:
+                    yield bytes(gathered)
+                    gathered.clear()
+        gathered += after.encode()
+    yield bytes(gathered)
 
 
 async def _parts(

@@ -212,7 +212,7 @@ async def test_a_result_is_streamed_without_a_copy_of_it():
     finally:
         tracemalloc.stop()
     assert store.total == len(result.output)
-    assert store.chunks > 1000
+    assert store.chunks > 100
     assert peak < 4 << 20
 
 
