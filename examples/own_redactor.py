@@ -15,6 +15,12 @@ BADGE = Rule(kind="badge", literals=("BADGE-",), pattern=r"BADGE-[0-9]{6,}")
 """A rule is a literal to look for and a pattern that matches from there on."""
 
 
+def stored_in(folder: str) -> str:
+    """Return what became of the secrets in the log."""
+    log = next(Path(folder).rglob("context.jsonl")).read_text(encoding="utf-8")
+    return log[log.index("My badge") : log.index("/main")]
+
+
 async def main() -> None:
     """Tell an agent two secrets, let them leave its context, and look at what is stored."""
     redactor = SecretRedactor((*RULES, BADGE))
@@ -33,8 +39,7 @@ async def main() -> None:
         )
         await agent.reply(UserMsg("user", "That is all."))
         await compression.compact(agent)
-        log = next(Path(folder).rglob("context.jsonl")).read_text(encoding="utf-8")
-    print("stored:", log[log.index("My badge") : log.index("/main")])
+        print("stored:", await asyncio.to_thread(stored_in, folder))
     print("found:", dict(redactor.counts))
 
 
