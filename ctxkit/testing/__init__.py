@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ctxkit.testing.refusals import overflow_body, overflow_error, sdk_error
     from ctxkit.testing.scripted import BreakOff, ScriptedModel, ScriptedRequest, call, plain_summary
     from ctxkit.testing.suites.offloader import OffloaderSuite
+    from ctxkit.testing.suites.session import SessionStoreSuite
     from ctxkit.testing.suites.store import StoreSuite
     from ctxkit.testing.tokenizers import RequestCounter, tokenizer
     from ctxkit.testing.wire import Reply
@@ -25,6 +26,7 @@ _HOME: Final = {
     "RequestCounter": "tokenizers",
     "ScriptedModel": "scripted",
     "ScriptedRequest": "scripted",
+    "SessionStoreSuite": "suites.session",
     "StoreSuite": "suites.store",
     "call": "scripted",
     "overflow_body": "refusals",
@@ -44,6 +46,7 @@ __all__ = [
     "RequestCounter",
     "ScriptedModel",
     "ScriptedRequest",
+    "SessionStoreSuite",
     "StoreSuite",
     "call",
     "overflow_body",

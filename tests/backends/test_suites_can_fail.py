@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 import pytest
 
 from ctxkit.errors import StoreError
-from ctxkit.testing import StoreSuite
+from ctxkit.sessions import MemorySessionStore
+from ctxkit.testing import SessionStoreSuite, StoreSuite
 
 from . import broken
 
@@ -120,3 +122,50 @@ def test_a_store_that_goes_on_as_if_nothing_had_failed_is_found(tmp_path):
 
     with pytest.raises(AssertionError, match="what was acknowledged is not listed"):
         Suite().test_a_back_end_that_fails_costs_no_record_and_comes_back(tmp_path)
+
+
+class LetsAnyoneSave(MemorySessionStore):
+    async def save(self, session_id, state, *, entry=None, epoch=None):
+        await super().save(session_id, state, entry=entry)
+
+
+class FoldsCase(MemorySessionStore):
+    async def save(self, session_id, state, *, entry=None, epoch=None):
+        await super().save(session_id.casefold(), state, entry=entry, epoch=epoch)
+
+    async def load(self, session_id):
+        return await super().load(session_id.casefold())
+
+
+class GoesOnWhenCancelled(MemorySessionStore):
+    async def save(self, session_id, state, *, entry=None, epoch=None):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        await super().save(session_id, state, entry=entry, epoch=epoch)
+
+
+class KeepsTheFirst(MemorySessionStore):
+    async def save(self, session_id, state, *, entry=None, epoch=None):
+        if await self.load(session_id) is None:
+            await super().save(session_id, state, entry=entry, epoch=epoch)
+
+
+@pytest.mark.row("X15")
+@pytest.mark.parametrize(
+    ("kind", "found_by"),
+    [
+        (LetsAnyoneSave, "an_owner_saves_until_a_higher_epoch_is_used"),
+        (FoldsCase, "any_text_is_a_session_of_its_own"),
+        (GoesOnWhenCancelled, "a_cancelled_save_leaves_the_old_state_or_the_new_one"),
+        (KeepsTheFirst, "a_state_comes_back_as_it_was_saved"),
+    ],
+)
+def test_a_session_store_that_breaks_a_promise_is_found(kind, found_by, tmp_path):
+    class Suite(SessionStoreSuite):
+        durable = False
+
+        def open_store(self, place):
+            return kind()
+
+    with pytest.raises(FAILURES):
+        getattr(Suite(), f"test_{found_by}")(tmp_path)

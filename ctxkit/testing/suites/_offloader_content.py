@@ -29,7 +29,8 @@ from ctxkit.testing.suites._offloader import (
 from ctxkit.testing.suites._samples import HOSTILE_IDS
 
 _SURROGATES: Final = "lone \ud83d and \udc00"
-_LONG_CHARS: Final = 2 << 20
+_LONG_CHARS: Final = 500_000
+"""A store may put what is longer beside its log, and name it there."""
 _WORDS: Final = [f"word{number}" for number in range(10)]
 
 
