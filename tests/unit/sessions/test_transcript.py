@@ -212,6 +212,8 @@ async def test_a_session_whose_answers_were_compressed_away_is_not_reset(store):
         found = await store.load("s")
         assert found.state["context"] == [message("u9", "user", "next")]
         assert found.repairs == ()
+    await store.save("t", state(message("u9", "user", "next"), summary="they talked elsewhere"))
+    assert (await store.load("t")).state["context"] == [message("u9", "user", "next")]
 
 
 @pytest.mark.asyncio
