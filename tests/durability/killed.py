@@ -13,6 +13,7 @@ should be there.
 import asyncio
 import json
 import os
+import select
 import signal
 import struct
 import sys
@@ -29,6 +30,7 @@ SESSION = "s"
 TASKS = 4
 """Appends that a writer has under way at once; the next ones start when all of them are done."""
 BLOB_EVERY = 5
+LONGEST_START_S = 10.0
 CUT = (2 << 30) | (4 << 16) | (ord("X") << 8) | 125
 """FS_IOC_SHUTDOWN of <linux/fs.h>; ext4 and xfs have it under the same number."""
 NO_LOG_FLUSH = 2
@@ -49,7 +51,9 @@ class Round:
     epoch: int
     """At which each of them fences the session."""
     live_s: float
-    """Seconds from the fork to the kill."""
+    """Seconds until the kill."""
+    is_at_work: bool = False
+    """Whether they count from when something is stored; otherwise from the fork, so that many die as they begin."""
     record_bytes: int | None = None
     segment_bytes: int | None = None
     fsync: str = "always"
@@ -163,6 +167,8 @@ def _fork(one: Round, name: str) -> tuple[int, int]:
 def _live_and_die(one: Round) -> Sequence[Sequence[str]]:
     """Let writers work for a while, kill them, and return what each was told."""
     writers = [_fork(one, name) for name in one.names]
+    if one.is_at_work:
+        select.select([listen for _, listen in writers], [], [], LONGEST_START_S)
     time.sleep(one.live_s)
     if one.cut is not None:
         import fcntl
