@@ -37,7 +37,7 @@ def test_a_suite_without_a_factory_says_what_is_missing(tmp_path):
     )
     done = run("-m", "pytest", "-q", "-k", "order", cwd=tmp_path)
     assert done.returncode != 0
-    assert "open_store" in done.stdout
+    assert "TestNothing has no open_store: define open_store(self, place)." in done.stdout
 
 
 def test_importing_the_testing_room_does_not_import_pytest(tmp_path):

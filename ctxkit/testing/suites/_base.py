@@ -5,13 +5,14 @@ A suite is subclassed in a user's test module, so that pytest collects the user'
 
 import asyncio
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
 import pytest
+
+from ctxkit.errors import ConfigError
 
 T = TypeVar("T")
 _SuiteT = TypeVar("_SuiteT", bound="Suite")  # type: ignore[type-arg]  # a bound has no argument; `promise` binds it
@@ -20,7 +21,7 @@ _PLACE = ("outer", "place")
 """Where the back end may write below a test's own directory; whatever else appears there has escaped."""
 
 
-class Suite(ABC, Generic[T]):
+class Suite(Generic[T]):
     """The base of all suites; the tests are in its subclasses.
 
     A test is called with pytest's `tmp_path`. Everything that it opens is opened and closed on one event loop, which is
@@ -41,9 +42,13 @@ class Suite(ABC, Generic[T]):
     """Calls of each of these processes."""
     tasks: ClassVar[int] = 256
     """Tasks that write side by side."""
+    factory: ClassVar[str] = "open_store"
+    """The method that a user gives."""
 
-    @abstractmethod
-    def _open(self, place: Path) -> T | Awaitable[T]: ...
+    def _open(self, place: Path) -> T | Awaitable[T]:
+        # No abstract method: pytest passes over abstract classes in silence.
+        msg = f"{type(self).__name__} has no {self.factory}: define {self.factory}(self, place)."
+        raise ConfigError(msg)
 
     async def _close(self, opened: T) -> None:
         close = getattr(opened, "aclose", None)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +25,8 @@ class OffloaderPart(Suite[Any]):
     # Each process imports AgentScope, which takes seconds.
     kills = 3
     writers = 3
+    factory = "open_offloader"
 
-    @abstractmethod
     def open_offloader(self, place: Path) -> Any | Awaitable[Any]:
         """Return an offloader that keeps its data in a place; may be `async def`.
 
@@ -39,6 +38,7 @@ class OffloaderPart(Suite[Any]):
             place: A directory that is there and empty at first. A back end that is no directory takes its text as the
                 name of a bucket, a schema or a prefix of its own.
         """
+        return super()._open(place)
 
     async def close_offloader(self, offloader: Any) -> None:
         """Close an offloader; by default its `aclose` is awaited, if it has one."""

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -31,9 +30,9 @@ Say = Callable[[str], None]
 class SessionPromises(Suite[SessionStore]):
     """What a session store promises."""
 
-    @abstractmethod
     def open_store(self, place: Path) -> SessionStore | Awaitable[SessionStore]:
         """Return a session store that keeps its data in a place; may be `async def`. See `StoreSuite.open_store`."""
+        return super()._open(place)
 
     def _open(self, place: Path) -> SessionStore | Awaitable[SessionStore]:
         return self.open_store(place)

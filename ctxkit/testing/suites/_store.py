@@ -1,6 +1,5 @@
 """What the parts of `StoreSuite` have in common: how a store is opened and closed."""
 
-from abc import abstractmethod
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from ctxkit.testing.suites._base import Suite
 class StorePart(Suite[Store]):
     """The base of the parts of `StoreSuite`."""
 
-    @abstractmethod
     def open_store(self, place: Path) -> Store | Awaitable[Store]:
         """Return a store that keeps its data in a place; may be `async def`.
 
@@ -23,6 +21,7 @@ class StorePart(Suite[Store]):
             place: A directory that is there and empty at first. A back end that is no directory takes its text as the
                 name of a bucket, a schema or a prefix of its own.
         """
+        return super()._open(place)
 
     async def close_store(self, store: Store) -> None:
         """Close a store; by default its `aclose` is awaited, if it has one."""
