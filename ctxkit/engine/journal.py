@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxkit.offload.chain import Chain, StoredPlan, StoredSummary
-from ctxkit.strategies.ladder import LEAVING, lighter, plan_ladder
+from ctxkit.strategies.ladder import LEAVING, leaving, plan_ladder
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _SLOT = "plan"
 _LOOKED_AT = 8
 """So many of the newest plans and summaries are read: state that is older than so many compressions begins anew."""
-_ROUNDING_TOKENS = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,23 +123,31 @@ class Journal:
 
 
 def _edits_again(plan: StoredPlan, situation: Situation) -> tuple[Edit, ...] | None:
-    """Return the edits that take out of a context what a stored plan would have; None where it does not stand there.
+    """Return the edits that take out of a context the very blocks that a stored plan would have.
 
     Args:
         plan: The stored plan.
         situation: The context, which may have grown since.
+
+    Returns:
+        These edits, and those that shorten what is oversized in the rest; None where the blocks do not stand there as
+        they did, or may not be taken away.
     """
     view = situation.view
-    wanted = [(edit.message_id, edit.start, edit.stop) for edit in plan.plan.edits if edit.kind in LEAVING]
     places = {message.id: index for index, message in enumerate(view.messages)}
-    last = places.get(wanted[-1][0]) if wanted else None
-    if last is None:
+    again = [
+        replace(edit, message=index, tokens=round(sum(situation.tokens[index][: edit.stop])))
+        for edit in plan.plan.edits
+        if edit.kind in LEAVING and (index := places.get(edit.message_id)) is not None
+    ]
+    if not again or len(again) < sum(edit.kind in LEAVING for edit in plan.plan.edits):
         return None
-    stop = wanted[-1][2]
-    cut = Place(last, stop) if stop < len(view.contents[last]) else Place(last + 1, 0)
-    light = lighter(situation, plan_ladder(situation, keep_tokens=None))
-    behind = sum(light.tokens[cut.message][cut.block :]) if cut.message < len(view) else 0.0
-    behind += sum(sum(row) for row in light.tokens[cut.message + 1 :])
-    edits = plan_ladder(situation, keep_tokens=behind + _ROUNDING_TOKENS)
-    found = [(edit.message_id, edit.start, edit.stop) for edit in edits if edit.kind in LEAVING]
-    return edits if found == wanted else None
+    *whole, last = again
+    if any(edit.stop != len(view.contents[edit.message]) for edit in whole):
+        return None
+    is_part = last.stop < len(view.contents[last.message])
+    if (Place(last.message, last.stop) if is_part else Place(last.message + 1, 0)) not in view.cuts:
+        return None
+    gone = leaving(again)
+    small = plan_ladder(situation, keep_tokens=None)
+    return (*(edit for edit in small if Place(edit.message, edit.start) not in gone), *again)

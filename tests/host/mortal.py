@@ -1,7 +1,8 @@
 """A process of its own in which an agent works, saves its state after each turn, and may be killed at any moment.
 
-Usage: `python mortal.py FOLDER TURNS`. It tells each moment, a file that is about to be written or a turn that is saved,
-by a line on standard output, and goes on when it gets a line back: whoever reads it may kill it right there.
+Usage: `python mortal.py FOLDER TURNS`. It tells each moment (a file that is about to be written, a state that is saved, a
+model that is asked for a summary) by a line on standard output, and goes on when it gets a line back: whoever reads it
+may kill it right there.
 """
 
 import asyncio
@@ -11,17 +12,27 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
 
 from agentscope.agent import Agent, ReActConfig
 from agentscope.message import ToolCallBlock, UserMsg
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 
-from ctxkit import CompressionMiddleware, ContextConfig, ContextEvent, LocalWorkspace
+from ctxkit import CompressionMiddleware, ContextConfig, ContextEvent, LocalWorkspace, Store, telemetry
+from ctxkit.host import _sessions
 from ctxkit.testing import ScriptedModel, call
 
 CALLS = 3
 """Calls of the tool in each turn."""
+SUMMARY = {
+    "task_overview": "Look up three topics a turn.",
+    "current_state": "Some are looked up.",
+    "important_discoveries": "Each report has marks.",
+    "next_steps": "Look up the rest.",
+    "context_to_preserve": "The user wants to know what is missing.",
+}
+TOLD = {telemetry.DONE: "compressed", telemetry.PLAN_RESUMED: "resumed"}
 WRITES = frozenset({"os.link", "os.rename", "os.remove"})
 
 
@@ -77,12 +88,41 @@ def saved(folder: Path) -> tuple[int, AgentState]:
     return content["turns"], AgentState.model_validate(content["state"])
 
 
-def save(folder: Path, turns: int, state: AgentState) -> None:
-    """Save in one step."""
+def save(folder: Path, turns: int, state: AgentState, *, name: str = "saved") -> None:
+    """Save in one step, and tell it by a name."""
     temporary = folder / "saved.json.new"
     temporary.write_text(json.dumps({"turns": turns, "state": state.model_dump(mode="json")}), encoding="utf-8")
     temporary.replace(folder / "saved.json")
-    moment("saved")
+    moment(name)
+
+
+class Hold:
+    """Saves the session before each swap; between the two stands a moment of its own."""
+
+    def __init__(self, folder: Path, agent: Agent) -> None:
+        self.folder = folder
+        self.agent = ref(agent)
+        self.turns = 0
+        _sessions.register(agent, self)
+
+    async def save(self) -> None:
+        """Save the agent as it is before the swap."""
+        agent = self.agent()
+        if agent is not None:
+            save(self.folder, self.turns, agent.state, name="about to swap")
+
+    async def touch(self) -> None:
+        """Nobody asks for signs of life."""
+
+    def store_for(self, store: Store) -> Store:
+        """Nobody else writes."""
+        return store
+
+
+def summary(_: object) -> dict[str, str]:
+    """Answer a request for a summary."""
+    moment("asked")
+    return SUMMARY
 
 
 async def work(folder: Path, turns: int) -> None:
@@ -92,7 +132,7 @@ async def work(folder: Path, turns: int) -> None:
     agent = Agent(
         name="scribe",
         system_prompt="You look things up.",
-        model=ScriptedModel(said, context_size=6000),
+        model=ScriptedModel(said, context_size=6000, summaries=summary),
         toolkit=Toolkit(tools=[FunctionTool(look_up, is_read_only=True)]),
         context_config=ContextConfig(tool_result_limit=1000),
         react_config=ReActConfig(max_iters=100),
@@ -100,11 +140,13 @@ async def work(folder: Path, turns: int) -> None:
         middlewares=[CompressionMiddleware()],
         state=state,
     )
+    hold = Hold(folder, agent)
     sys.addaudithook(watch)
     for turn in range(done, turns):
+        hold.turns = turn
         async for event in agent.reply_stream(UserMsg(name="user", content=request(turn))):
-            if isinstance(event, ContextEvent) and event.name == "ctxkit.compression.done":
-                moment("compressed")
+            if isinstance(event, ContextEvent) and event.name in TOLD:
+                moment(TOLD[event.name])
         save(folder, turn + 1, agent.state)
 
 

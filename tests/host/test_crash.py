@@ -22,29 +22,33 @@ CALLS = 3
 pytestmark = [pytest.mark.crash, pytest.mark.skipif(os.name != "posix", reason="kills processes by signal")]
 
 
-def live_for(folder: Path, moments: int | None, *, die_at_once: bool = True) -> list[str]:
+def live_for(
+    folder: Path, moments: int | None, *, die_at_once: bool = True, die_at: str = "", turns: int = TURNS
+) -> list[str]:
     """Let the process pass so many moments and kill it, or let it come to its end; return the moments.
 
     Args:
         folder: Where it works.
         moments: How many; all where None.
         die_at_once: Whether it dies in the last moment itself, not somewhere behind it.
+        die_at: Name of the moment in which it dies, however many there were before.
+        turns: Turns after which its work is done.
     """
-    command = [sys.executable, str(MORTAL), str(folder), str(TURNS)]
+    command = [sys.executable, str(MORTAL), str(folder), str(turns)]
     passed: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         while line := process.stdout.readline():
             passed.append(line.decode().strip())
-            is_last = len(passed) == moments
+            is_last = len(passed) == moments or passed[-1] == die_at
             if not (is_last and die_at_once):
                 process.stdin.write(b"\n")
                 process.stdin.flush()
             if is_last:
                 process.kill()
                 break
-    assert process.returncode == (0 if moments is None else -9)
+    assert process.returncode == (0 if moments is None and not die_at else -9)
     return passed
 
 
@@ -89,3 +93,21 @@ def test_an_agent_that_is_killed_at_any_moment_loses_and_repeats_nothing(tmp_pat
     assert [text for text in [*said, *marks] if text not in live and text not in stored] == []
     assert said[0] in stored
     assert [mark for mark in marks if mark not in live], "all of it is live, so nothing was shown"
+
+
+@pytest.mark.row("X1")
+def test_an_agent_that_is_killed_between_store_and_swap_goes_on_without_a_second_summary(tmp_path):
+    turns = 6
+    told = live_for(tmp_path, None, die_at="about to swap", turns=turns)
+    for _ in range(2):  # killed in the same place again and again
+        again = live_for(tmp_path, None, die_at="about to swap", turns=turns)
+        assert [moment for moment in again if moment in {"asked", "resumed"}] == ["resumed"]
+        told += again
+    told += live_for(tmp_path, None, turns=turns)
+
+    assert turns_saved(tmp_path) == turns
+    found = trailers(tmp_path)
+    plans = [one for one in found if one.get("t") == "plan"]
+    assert told.count("resumed") == 3
+    assert told.count("asked") == len(plans) == told.count("compressed") >= 2
+    assert len({one["k"] for one in found}) == len(found)
