@@ -12,14 +12,16 @@ from typing import Final
 from ctxkit.errors import StoreWriteError
 from ctxkit.offload.directory import Directory, read_at, sync_file, write_all
 
-_NAME: Final = re.compile(r"(?!context[.-])[A-Za-z0-9](?:[A-Za-z0-9._~-]{0,198}[A-Za-z0-9])?")
+_NAME: Final = re.compile(r"(?!context[.-])[A-Za-z0-9](?:[A-Za-z0-9._~-]{0,238}[A-Za-z0-9])?")
+_MOST_CHARS: Final = 200
+"""Of a name that is asked for; a hash may come to it."""
 _CHUNK_BYTES: Final = 1 << 20
 NO_FILE: Final = frozenset({errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR, errno.EMLINK})
 """What opening a planted link, pipe or directory gives."""
 
 
 def is_blob_name(name: str) -> bool:
-    """Tell whether a blob may have a name; those of the log and of what stands beside it are taken."""
+    """Tell whether a file may be a blob: those of the log and of what stands beside it have other names."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -29,7 +31,7 @@ def check_blob_name(name: str) -> None:
     Raises:
         StoreWriteError: It is one.
     """
-    if not is_blob_name(name):
+    if not is_blob_name(name) or len(name) > _MOST_CHARS:
         msg = (
             f"{name[:250]!r} is no name for a blob: give at most 200 letters, digits, '.', '_', '~' and '-', starting and "
             f"ending with a letter or digit, not starting with 'context.' or 'context-'."
@@ -73,7 +75,8 @@ def names_for(name: str, digest: str) -> Sequence[str]:
     """Return the names that a content with this SHA-256 may have, in the order in which they are tried."""
     stem, dot, ending = name.rpartition(".")
     return [
-        f"{stem}{extra}{dot}{ending}" if dot else f"{name}{extra}" for extra in ("", f"-{digest[:8]}", f"-{digest}")
+        f"{stem}{extra}{dot}{ending}" if dot else f"{name}{extra}"
+        for extra in ("", f"-{digest[:8]}", f"-{digest[:32]}")
     ]
 
 

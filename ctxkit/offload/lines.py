@@ -8,6 +8,8 @@ accepted as records too. The checksum is the CRC-32 of everything before it.
 A body that is too big for a line stands in a file of its own, which its line names; `"b"` is the body's size in bytes:
 
     {"_ctxkit_spill":"context.record-<hash>.json","_ctxkit":{"k":"<key>","b":1048577,"n":18,"c":"5bd1a3f0"}}
+
+`"m"` tells how many more records the same call has stored behind it: without the last of them, all of them are torn.
 """
 
 import asyncio
@@ -29,7 +31,7 @@ _OPENING: Final = b',"_ctxkit":{"k":'
 _TRAILER: Final = re.compile(
     rb',"_ctxkit":\{"k":(?P<key>"(?:[^"\\]|\\.){0,3600}"),(?:"t":"(?P<kind>[a-z0-9_]{1,40})",)?'
     rb'(?:"p":"(?P<provenance>[a-z+]{1,80})",)?(?:"b":(?P<spilled>[0-9]{1,15}),)?'
-    rb'"n":(?P<number>[0-9]{1,15}),"c":"(?P<sum>[0-9a-f]{8})"\}\}'
+    rb'(?:"m":(?P<more>[0-9]{1,9}),)?"n":(?P<number>[0-9]{1,15}),"c":"(?P<sum>[0-9a-f]{8})"\}\}'
 )
 TRAILER_BYTES: Final = 4096
 """No trailer is longer than this: a key of 300 characters takes at most 3,600 bytes when all of it is escaped."""
@@ -64,6 +66,8 @@ class Line:
     kind: str = MESSAGE
     provenance: str = ""
     spill: Spill | None = None
+    more: int = 0
+    """So many lines of the same call follow."""
 
 
 async def encode_all(records: Sequence[Record]) -> Sequence[tuple[bytes, Record]]:
@@ -121,7 +125,7 @@ def _checked(record: Record, body: bytes) -> bytes:
     return body
 
 
-def seal(body: bytes, record: Record, number: int, *, spill: Spill | None = None) -> bytes:
+def seal(body: bytes, record: Record, number: int, *, spill: Spill | None = None, more: int = 0) -> bytes:
     """Return the line of a record, its line break included.
 
     Args:
@@ -129,6 +133,7 @@ def seal(body: bytes, record: Record, number: int, *, spill: Spill | None = None
         record: The record.
         number: Its place in the log, 1-based.
         spill: The file that holds the body.
+        more: How many lines of the same call follow.
     """
     extra = b"" if record.kind == MESSAGE else b'"t":"%s",' % record.kind.encode()
     if record.provenance:
@@ -136,6 +141,8 @@ def seal(body: bytes, record: Record, number: int, *, spill: Spill | None = None
     if spill is not None:
         body = b'{"_ctxkit_spill":"%s"}' % spill.name.encode()
         extra += b'"b":%d,' % spill.size
+    if more:
+        extra += b'"m":%d,' % more
     head = b'%s%s%s,%s"n":%d' % (body[:-1], _OPENING, json.dumps(record.key).encode(), extra, number)
     return b'%s,"c":"%08x"}}\n' % (head, zlib.crc32(head))
 
@@ -165,7 +172,7 @@ def examine(line: bytes) -> Line | None:
         spill = Spill(named["name"].decode(), int(match["spilled"]))
     kind = match["kind"].decode() if match["kind"] else MESSAGE
     provenance = match["provenance"].decode() if match["provenance"] else ""
-    return Line(b"", int(match["number"]), json.loads(match["key"]), kind, provenance, spill)
+    return Line(b"", int(match["number"]), json.loads(match["key"]), kind, provenance, spill, int(match["more"] or 0))
 
 
 def unseal(line: bytes) -> Line | None:

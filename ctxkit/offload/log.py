@@ -217,16 +217,18 @@ class SessionLog:
         most = self._settings.limits.record_bytes
         size = sum(len(body) + len(record.key) for body, record in records)
         self._settings.usage.reserve(self._name, size)
-        sealed, learnt = [], []
+        sealed: list[bytes] = []
+        learnt: list[tuple[lines.Line, int]] = []
         try:
             for number, (body, record) in enumerate(records, self._index.last + before + 1):
                 spill = None
                 if most is not None and len(body) > most:
                     name = store_blob(folder, lines.spill_name(body), body, is_synced=self._settings.fsync != "off")
                     spill = lines.Spill(name, len(body))
-                line = lines.seal(body, record, number, spill=spill)
+                more = len(records) - len(sealed) - 1
+                line = lines.seal(body, record, number, spill=spill, more=more)
                 sealed.append(line)
-                known = lines.Line(b"", number, record.key, record.kind, record.provenance, spill)
+                known = lines.Line(b"", number, record.key, record.kind, record.provenance, spill, more)
                 learnt.append((known, len(line) - 1))
         except BaseException:
             self._settings.usage.reserve(self._name, -size)
@@ -251,8 +253,8 @@ class SessionLog:
         else:
             segment = index.segments[-1]
             descriptor = kept.file(lambda at: at.open(segment.name, os.O_RDWR | os.O_APPEND), segment.file)
-            if segment.seen > segment.end:
-                index.learn_end(mend.mend_end(folder, segment.name, descriptor, segment.end))
+            if segment.seen > segment.end or index.torn_from is not None:
+                self._mend_end(folder, descriptor, segment)
                 is_touched = True
             most = self._settings.limits.segment_bytes
             if most is not None and segment.end >= most:
@@ -260,6 +262,17 @@ class SessionLog:
                 descriptor = self._begin(kept, (segment_number(segment.name) or 1) + 1)
         index.sure = index.position
         return descriptor, is_touched
+
+    def _mend_end(self, folder: Directory, descriptor: int, segment: Segment) -> None:
+        """Deal with a last line or call that is not whole: its writer was killed, or the machine died."""
+        index = self._index
+        line = mend.complete_line(descriptor, segment.end)
+        if line:
+            index.learn(line)
+        torn_from = segment.end if index.torn_from is None else index.torn_from
+        mend.cut_off(folder, segment.name, descriptor, torn_from)
+        index.rewind(len(index.segments), torn_from)
+        segment.seen = segment.end
 
     def _is_up_to_date(self, folder: Directory) -> bool:
         index = self._index

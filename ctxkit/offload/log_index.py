@@ -91,6 +91,9 @@ class LogIndex:
         self._said: dict[int, tuple[str, str]] = {}
         """Kind and provenance by row, of those that are not just messages."""
         self._spills: dict[int, lines.Spill] = {}
+        self._call: tuple[int, int, int, int] | None = None
+        """A call whose last lines have not come yet: segments and byte where it begins, records before it, lines that are
+        to come."""
 
     @property
     def last(self) -> int:
@@ -102,13 +105,19 @@ class LogIndex:
         """Segments, and bytes of the last one, that have been learnt."""
         return len(self.segments), self.segments[-1].end if self.segments else 0
 
+    @property
+    def torn_from(self) -> int | None:
+        """Byte of the last segment at which a call begins whose last lines are not there."""
+        return None if self._call is None else self._call[1]
+
     def knows(self, key: str) -> bool:
         """Tell whether a record with the key is there."""
         return key in self._known
 
     def after(self, number: int) -> Iterator[Row]:
-        """Yield the records above a number."""
-        for at in range(bisect_right(self._numbers, number), len(self._numbers)):
+        """Yield the records above a number; those of a call that is not there as a whole are none yet."""
+        end = len(self._numbers) if self._call is None else self._call[2]
+        for at in range(bisect_right(self._numbers, number), end):
             kind, provenance = self._said.get(at, _SAID)
             line = lines.Line(b"", self._numbers[at], self._keys[at], kind, provenance, self._spills.get(at))
             name = self.segments[self._places[at]].name
@@ -116,6 +125,7 @@ class LogIndex:
 
     def begin(self, name: str, status: os.stat_result) -> None:
         """Go on with the next segment."""
+        self._call = None
         self.segments.append(Segment(name, (status.st_dev, status.st_ino)))
 
     def catch_up(self, descriptor: int) -> Sequence[Damage]:
@@ -144,17 +154,13 @@ class LogIndex:
             False for one that is damaged; a blank one is passed over.
         """
         found = lines.examine(line)
+        if found is not None:
+            self._follow(found.more)
         if found is not None and (found.key is None or found.key not in self._known):
             self.add(found, len(line))
         else:
             self.segments[-1].end += len(line) + 1
         return found is not None or not line.strip(b" \t\r")
-
-    def learn_end(self, line: bytes) -> None:
-        """Take in that the last segment was mended: its last line got its line break, or was cut off (empty)."""
-        if line:
-            self.learn(line)
-        self.segments[-1].seen = self.segments[-1].end
 
     def add(self, line: lines.Line, size: int) -> None:
         """Take in what is known of the next line of the last segment.
@@ -177,6 +183,15 @@ class LogIndex:
             self._spills[row] = line.spill
         segment.end += size + 1
 
+    def _follow(self, more: int) -> None:
+        """Note which call the next line is of, and whether it is the last one."""
+        if not more:
+            self._call = None
+        elif self._call is None or self._call[3] != more + 1:
+            self._call = (*self.position, len(self._numbers), more)
+        else:
+            self._call = (*self._call[:3], more)
+
     def rewind(self, segments: int, end: int) -> None:
         """Forget what stands behind a number of segments, and behind a byte of the last of them."""
         while self._numbers and (self._places[-1], self._offsets[-1]) >= (segments - 1, end):
@@ -188,6 +203,8 @@ class LogIndex:
             self._said.pop(len(self._numbers), None)
             self._spills.pop(len(self._numbers), None)
         del self.segments[segments:]
+        if self._call is not None and (segments, end) <= self._call[:2]:
+            self._call = None
         if self.segments and self.segments[-1].end > end:
             self.segments[-1].end = self.segments[-1].seen = end
         self.sure = min(self.sure, self.position)

@@ -20,28 +20,30 @@ if TYPE_CHECKING:
 _CHUNK_BYTES: Final = 1 << 20
 
 
-def mend_end(folder: Directory, name: str, descriptor: int, end: int) -> bytes:
-    """Deal with a last line that has no line break: its writer was killed, or the machine died.
-
-    A whole record gets its line break; a torn one is copied aside and cut off.
+def complete_line(descriptor: int, end: int) -> bytes:
+    """Give a last line its line break, if that is all that it lacks.
 
     Args:
-        folder: The directory of the log.
-        name: The file of the log that is mended.
-        descriptor: Where it is open for appending.
-        end: Byte behind its last whole line.
+        descriptor: Where the file is open for appending.
+        end: Byte behind its last line break.
 
     Returns:
-        The line, if it was whole.
+        The line; empty where there is none, or a torn one.
     """
     tail = _read(descriptor, end, None)
     line = lines.examine(tail)
-    if line is not None and (line.number is not None or len(tail) <= lines.FOREIGN_BYTES):
-        write_all(descriptor, b"\n")
-        return tail
-    folder.publish(_aside(name, "torn", end, tail), tail)
-    os.ftruncate(descriptor, end)
-    return b""
+    if line is None or (line.number is None and len(tail) > lines.FOREIGN_BYTES):
+        return b""
+    write_all(descriptor, b"\n")
+    return tail
+
+
+def cut_off(folder: Directory, name: str, descriptor: int, start: int) -> None:
+    """Cut off what stands behind a byte, after it was copied aside."""
+    torn = _read(descriptor, start, None)
+    if torn:
+        folder.publish(_aside(name, "torn", start, torn), torn)
+        os.ftruncate(descriptor, start)
 
 
 def blank(folder: Directory, damaged: Iterable["Damage"]) -> None:

@@ -83,7 +83,10 @@ async def test_nothing_that_is_stored_is_ever_rewritten(tmp_path):
 @given(data=st.data())
 async def test_a_torn_tail_is_set_aside_and_everything_before_it_is_kept(tmp_path_factory, data):
     root = tmp_path_factory.mktemp("root")
-    await FileStore(root).append("s", [record("a", "é" * 50), record("b"), record("c")])
+    writer = FileStore(root)
+    for one in (record("a", "é" * 50), record("b"), record("c")):
+        await writer.append("s", [one])
+    await writer.aclose()
     path = log_of(root)
     whole = path.read_bytes()
     cut = data.draw(st.integers(0, len(whole)))
@@ -96,6 +99,34 @@ async def test_a_torn_tail_is_set_aside_and_everything_before_it_is_kept(tmp_pat
     aside = list(path.parent.glob("context.jsonl.torn-*"))
     torn = whole[:cut][max([0, *(end for end in _ends(whole) if end <= cut)]) :]
     assert [file.read_bytes() for file in aside] == ([torn] if torn and cut + 1 not in _ends(whole) else [])
+
+
+@pytest.mark.asyncio
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_of_a_call_that_is_torn_nothing_is_left_and_what_is_torn_is_set_aside(tmp_path_factory, data):
+    root = tmp_path_factory.mktemp("root")
+    writer = FileStore(root)
+    await writer.append("s", [record("a"), record("b")])
+    path = log_of(root)
+    before = path.stat().st_size
+    call = [record("c"), record("d", "é" * 50), record("e")]
+    await writer.append("s", call)
+    whole = path.read_bytes()
+    cut = data.draw(st.integers(before, len(whole)))
+    path.write_bytes(whole[:cut])
+    is_there = cut >= len(whole) - 1
+    store = FileStore(root)
+    assert await ids(FileStore(root)) == ["a", "b", *("cde" if cut == len(whole) else "")]
+    await store.append("s", [record("f")])
+    assert await ids(store) == await ids(FileStore(root)) == ["a", "b", *("cde" if is_there else ""), "f"]
+    await store.append("s", call)
+    assert sorted(await ids(store)) == list("abcdef")
+    assert numbers(path) == list(range(1, 7))
+    aside = [file.read_bytes() for file in path.parent.glob("context.jsonl.torn-*")]
+    assert aside == ([] if is_there or cut == before else [whole[before:cut]])
+    for one in (store, writer):
+        await one.aclose()
 
 
 def _ends(whole: bytes) -> list[int]:

