@@ -5,6 +5,7 @@ import json
 import logging
 
 import pytest
+from agentscope.message import Base64Source, DataBlock, ToolResultBlock
 from agentscope.state import AgentState
 
 from ctxkit import MemoryStore, OffloadConfig, StoreOffloader, telemetry
@@ -315,6 +316,30 @@ async def test_a_slow_store_is_waited_for():
 
     assert telemetry.STORE_FAILED not in [getattr(event, "name", "") for event in events]
     assert [receipt.outcome for receipt in receipts(agent)] == ["applied"]
+
+
+async def test_what_the_host_itself_cannot_store_is_told_too():
+    class Down:
+        async def offload_context(self, session_id, msgs, **kwargs):
+            raise OSError("no route to host")
+
+        async def offload_tool_result(self, session_id, tool_result, **kwargs):
+            raise OSError("no route to host")
+
+    model = ScriptedModel(["hello", "and again"], context_size=WINDOW)
+    agent = make_agent(model, offloader=Down())
+    await agent.reply(user("Hi."))
+
+    reference = await agent.offloader.offload_tool_result(
+        "s", ToolResultBlock(id="c1", name="fetch", output="a report")
+    )
+    picture = DataBlock(source=Base64Source(media_type="image/png", data="aGVsbG8="))
+    events = await events_of(agent.reply_stream(user("And?")))
+
+    assert reference
+    assert (await agent.offloader.offload_data_block(picture)).source.type == "url"  # the copy has it
+    failed = [event.value for event in events if getattr(event, "name", "") == telemetry.STORE_FAILED]
+    assert [(value["what"], "no route to host" in value["problem"]) for value in failed] == [("result of fetch", True)]
 
 
 class TestAStoreThatIsDown:
