@@ -63,7 +63,8 @@ class Store(Protocol):
 
     - **Durable**: what `append` or `put` has returned for survives the death of the process, and of the machine where
       the back end can promise that.
-    - **Atomic**: a record or blob is there whole or not at all, whenever the process dies.
+    - **Atomic**: a record or blob is there whole or not at all, and so are the records of one call, whenever the process
+      dies.
     - **Idempotent**: the same key, or the same content under the same name, is stored once, however often and from
       however many tasks or processes it is sent. So a call that failed, timed out or was cancelled is simply repeated.
     - **In order**: records of a session keep the order in which `append` accepted them, and those of one call stand in

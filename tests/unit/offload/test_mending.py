@@ -127,3 +127,36 @@ async def test_whatever_has_happened_to_a_file_every_line_that_is_whole_is_kept(
         await other.aclose()
     for line in path.read_bytes().splitlines():
         assert not line.strip() or lines.examine(line)
+
+
+@pytest.mark.asyncio
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_whatever_a_power_cut_leaves_of_what_was_not_synced_all_that_was_is_kept(tmp_path_factory, data):
+    root = tmp_path_factory.mktemp("root")
+    store = FileStore(root)
+    sizes = st.lists(st.integers(0, 900), min_size=1, max_size=4)
+    synced, calls = 0, data.draw(st.integers(1, 3))
+    for call in range(calls + 1):
+        if call == calls:
+            synced = log_of(root).stat().st_size
+        await store.append("s", [record(f"{call}-{at}", "x" * size) for at, size in enumerate(data.draw(sizes))])
+    kept = [one for one in await ids(store) if not one.startswith(f"{calls}-")]
+    last = [one for one in await ids(store) if one.startswith(f"{calls}-")]
+    await store.aclose()
+    content = bytearray(log_of(root).read_bytes()[: data.draw(st.integers(synced, log_of(root).stat().st_size))])
+    for sector in range(synced // 512, len(content) // 512 + 1):
+        if data.draw(st.booleans()):
+            start, end = max(synced, sector * 512), min(len(content), (sector + 1) * 512)
+            content[start:end] = bytes(max(0, end - start))
+    log_of(root).write_bytes(content)
+    for other in (FileStore(root), FileStore(root)):
+        await other.append("s", [record("after")])
+        found = await ids(other)
+        assert found[: len(kept)] == kept
+        assert set(found) <= {*kept, *last, "after"}
+        assert len(found) == len(set(found))
+        await other.append("s", [record(f"{calls}-{at}", "x") for at in range(len(last))])
+        await other.aclose()
+    for line in log_of(root).read_bytes().splitlines():
+        assert not line.strip() or json.loads(line)
