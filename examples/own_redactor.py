@@ -34,9 +34,8 @@ async def main() -> None:
             offloader=LocalWorkspace(workdir=folder, redactor=redactor),
             middlewares=[compression],
         )
-        await agent.reply(
-            UserMsg("user", "My badge is BADGE-4711001, the database postgres://app:h0rse-b4ttery@db/main.")
-        )
+        secrets = "My badge is BADGE-4711001, the database postgres://app:h0rse-b4ttery@db/main."
+        await agent.reply(UserMsg("user", secrets + " And now the minutes. " + "Nothing was decided. " * 1000))
         await agent.reply(UserMsg("user", "That is all."))
         await compression.compact(agent)
         print("stored:", await asyncio.to_thread(stored_in, folder))
