@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from ctxkit.offload import FileLimits, FileStore, lines
 
 from .samples import ids, record
+
+FULL = bool(os.environ.get("CTXKIT_CRASH_FULL"))
 
 
 def log_of(root):
@@ -97,8 +100,9 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     )()
 
 
+@pytest.mark.crash
 @pytest.mark.asyncio
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10_000 if FULL else 60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**9))
 async def test_whatever_has_happened_to_a_file_every_line_that_is_whole_is_kept(tmp_path_factory, seed):
     chance = random.Random(seed)
@@ -129,8 +133,9 @@ async def test_whatever_has_happened_to_a_file_every_line_that_is_whole_is_kept(
         assert not line.strip() or lines.examine(line)
 
 
+@pytest.mark.crash
 @pytest.mark.asyncio
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5_000 if FULL else 60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_whatever_a_power_cut_leaves_of_what_was_not_synced_all_that_was_is_kept(tmp_path_factory, data):
     root = tmp_path_factory.mktemp("root")
