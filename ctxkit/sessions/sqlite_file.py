@@ -5,6 +5,8 @@ import sqlite3
 import stat
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +62,8 @@ def open_database(path: Path, *, busy_timeout_s: float) -> sqlite3.Connection:
         _make_private(path)
         connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
     try:
-        version = _check_ours(connection, path)
+        with _transaction(connection, "BEGIN"):
+            version = _check_ours(connection, path)
         _switch_to_wal(connection, busy_timeout_s)
         for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "secure_delete = ON"):
             connection.execute(f"PRAGMA {setting}")
@@ -91,7 +94,19 @@ def _make_private(path: Path) -> None:
                 os.chmod(f"{path}{suffix}", PRIVATE_FILE)  # noqa: PTH101 - no descriptor: see `_opening`
 
 
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+
+
 def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the version, 0 where the database is new; call it in a transaction, for others may be making it right now."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -123,12 +138,7 @@ def _switch_to_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
 
 
 def _create(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(connection, "BEGIN IMMEDIATE"):
         if _check_ours(connection, path) == 0:
             for statement in _SCHEMA:
                 connection.execute(statement)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.rollback()
-        raise

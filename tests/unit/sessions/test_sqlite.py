@@ -9,6 +9,7 @@ import pytest
 
 from ctxkit.errors import NewerFormatError, StoreReadError, StoreWriteError
 from ctxkit.sessions import SessionEntry, SqliteSessionStore
+from ctxkit.sessions.sqlite_file import open_database
 
 from .states import Clock, state, talk
 
@@ -201,3 +202,28 @@ async def test_a_forked_child_opens_the_database_for_itself(store):
     assert (await store.load("s")).state == state(*talk(2))
     await store.save("s", state(*talk(3)))
     assert (await store.load("s")).state == state(*talk(3))
+
+
+@posix
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_processes_that_make_the_database_at_the_same_moment_all_open_it(tmp_path):
+    for number in range(15):
+        path = tmp_path / f"{number}.db"
+        waiting, go = os.pipe()
+        children = []
+        for _ in range(6):
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    os.close(go)
+                    os.read(waiting, 1)
+                    open_database(path, busy_timeout_s=10).close()
+                    code = 0
+                finally:
+                    os._exit(code)
+            children.append(pid)
+        os.close(waiting)
+        os.close(go)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+        assert codes == [0] * 6
