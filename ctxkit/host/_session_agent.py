@@ -12,7 +12,7 @@ from ctxkit import telemetry
 from ctxkit.errors import NewerFormatError, StaleOwnerError, StoreError, StoreReadError, StoreWriteError
 from ctxkit.host._attached import attached_to
 from ctxkit.host._session_restore import Restoring, guard_of, has_own_context, to_json
-from ctxkit.host._session_state import dump_state, ids_of
+from ctxkit.host._session_state import dump_state
 from ctxkit.host.context_config import settings_of
 from ctxkit.offload.capabilities import Fences
 from ctxkit.offload.redact import redact_json, redactor_of
@@ -221,18 +221,15 @@ class AgentSession:
         return restored
 
     async def _take(self, saved: SavedSession) -> Restored | None:
-        live = self.agent.state
         restoring = Restoring(self.agent, rule=self.keeping.rule, max_turns=self.keeping.max_turns)
-        restored, known = None, frozenset[str]()
+        restored = None
         if self._had_own and not self._is_attached:
             await restoring.leave(saved)
         else:
             if self._is_unsaved:
-                await restoring.store(live.context)
-            added = [message for message in live.context if message.id not in (self._known or ())]
-            restored = await restoring.give(saved, added=added, is_start=not self._is_attached)
-            known = ids_of(live.context) - ids_of(added)
-        self._known = known
+                await restoring.store(self.agent.state.context)
+            restored = await restoring.give(saved, known=self._known or (), is_start=not self._is_attached)
+        self._known = restoring.given
         self._is_unsaved = restored is None
         delivery = saved.entry.delivery or self.keeping.delivery
         self._row = replace(saved.entry, agent_id=self.keeping.agent_id, total_tokens_fresh=False, delivery=delivery)

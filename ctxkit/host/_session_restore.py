@@ -20,7 +20,7 @@ from ctxkit.sessions import newest_turns
 from ctxkit.sessions.repair import repair_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from agentscope.agent import Agent
     from agentscope.message import Msg
@@ -72,6 +72,8 @@ class Restoring:
         self._rule = rule
         self._max_turns = max_turns
         self._codec = HostCodec()
+        self.given: frozenset[str] = frozenset()
+        """Ids of the messages that the agent was given."""
 
     async def leave(self, saved: SavedSession) -> None:
         """Let an agent keep the context that it has; what it lacks of the saved one is stored.
@@ -86,12 +88,13 @@ class Restoring:
             "agent %r has a context of its own, the saved session %r is not restored", self._agent.name, self._id
         )
 
-    async def give(self, saved: SavedSession, *, added: Sequence[Msg], is_start: bool) -> Restored:
+    async def give(self, saved: SavedSession, *, known: Collection[str], is_start: bool) -> Restored:
         """Give an agent its session.
 
         Args:
             saved: The session.
-            added: Messages of the agent that are not saved; they stay, behind what is restored.
+            known: Ids of the messages that the agent had when it was saved last. What it has beside them, also what comes
+                meanwhile, stays behind what is restored.
             is_start: Whether the agent is new; else another owner has gone on with its session, which it gets whole.
 
         Raises:
@@ -116,7 +119,9 @@ class Restoring:
         if not await self.store(dropped) and rule == "texts":
             logger.error("the texts of session %r are not enough: what they leave out could not be stored", self._id)
             whole = Restoring(self._agent, rule="whole", max_turns=self._max_turns)
-            return await whole.give(saved, added=added, is_start=is_start)
+            restored = await whole.give(saved, known=known, is_start=is_start)
+            self.given = whole.given
+            return restored
         loaded.context = list(mended.messages)
         restored = Restored(
             session_id=self._id,
@@ -126,9 +131,10 @@ class Restoring:
             repairs=tuple(repairs),
             dropped=len(dropped),
         )
-        there = ids_of(loaded.context)
-        behind = [message for message in added if message.id not in there]
-        apply_state(self._agent.state, loaded, added=behind, is_start=is_start)
+        self.given = ids_of(loaded.context)
+        live = self._agent.state
+        added = [message for message in live.context if message.id not in known and message.id not in self.given]
+        apply_state(live, loaded, added=added, is_start=is_start)
         return restored
 
     async def _load(self, saved: SavedSession) -> AgentState:

@@ -23,7 +23,7 @@ from ctxkit.host.events import ContextEvent, context_event
 from ctxkit.sessions import COMPRESSION_GRACE_S, SessionLocks, maintain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 
     from agentscope.agent import Agent
     from agentscope.tool import ToolChunk, ToolResponse
@@ -102,7 +102,7 @@ class SessionMiddleware(MiddlewareBase):
         self._timeout_s = timeout_s
         self._agents: WeakKeyDictionary[Agent, AgentSession] = WeakKeyDictionary()
         self._left_alone: WeakSet[Agent] = WeakSet()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._maintained_at = float("-inf")
 
     async def attach(self, agent: Agent) -> Restored | None:
@@ -335,7 +335,7 @@ class SessionMiddleware(MiddlewareBase):
             logger.info("maintenance of sessions: %s", report.to_json())
             session.tell(telemetry.MAINTENANCE, **report.to_json())
 
-    def _own(self, work: Any, name: str) -> asyncio.Task[Any]:
+    def _own(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,81 +1,34 @@
-"""Sessions through real agents: saved after each reply, given to the agent that goes on, owned by one at a time."""
+"""Sessions through real agents: saved after each reply, and given to the agent that goes on."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
-from agentscope.agent import Agent, InjectionConfig
 from agentscope.event import ConfirmResult, ReplyEndEvent, RequireUserConfirmEvent, UserConfirmResultEvent
 from agentscope.message import AssistantMsg, TextBlock, ToolResultBlock
 from agentscope.permission import PermissionBehavior, PermissionMode, PermissionRule
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool
 
-from ctxkit import CompressionMiddleware, ConfigError, ContextEvent, FileStore, MemoryStore, StoreOffloader
-from ctxkit.errors import NewerFormatError, SessionLockedError, StoreReadError, StoreWriteError
-from ctxkit.host._codec import HostCodec
-from ctxkit.host.session import SessionMiddleware
-from ctxkit.sessions import MemorySessionStore, SessionLocks, SqliteSessionStore, TranscriptSessionStore
-from ctxkit.testing import ScriptedModel, call
-from tests.host.agents import (
-    applied,
-    events_of,
-    fetch,
-    fetches,
-    make_agent,
-    memory_offloader,
-    orphans,
-    text_of,
-    told,
-    user,
+from ctxkit import (
+    CompressionMiddleware,
+    ConfigError,
+    ContextEvent,
+    HostCodec,
+    MemoryStore,
+    SessionMiddleware,
+    StoreOffloader,
 )
+from ctxkit.errors import StoreReadError, StoreWriteError
+from ctxkit.sessions import MemorySessionStore, SqliteSessionStore
+from ctxkit.testing import call
+from tests.host.agents import applied, events_of, fetches, memory_offloader, orphans, text_of, told, user
+from tests.host.session_agents import careful, parked, plain, row_of, saved_state, scribe
 
 pytestmark = pytest.mark.asyncio
 
-QUIET = InjectionConfig(inject_runtime_state=False)
 BASH = {"tool_name": "Bash", "rule_content": "git:*"}
-
-
-@pytest_asyncio.fixture(params=["memory", "sqlite", "transcript"])
-async def store(request, tmp_path) -> AsyncIterator:
-    """Each kind of session store, empty."""
-    made = {
-        "memory": MemorySessionStore,
-        "sqlite": lambda: SqliteSessionStore(tmp_path / "sessions.db"),
-        "transcript": lambda: TranscriptSessionStore(tmp_path / "agents"),
-    }[request.param]()
-    yield made
-    await made.aclose()
-
-
-def scribe(
-    session: SessionMiddleware, script, *, session_id: str = "s-1", state: AgentState | None = None, **kwargs
-) -> Agent:
-    """Return a new agent of a session, as a new process would make it."""
-    return make_agent(
-        ScriptedModel(script, **({"context_size": kwargs.pop("window")} if "window" in kwargs else {})),
-        middlewares=kwargs.pop("middlewares", None) or [session, CompressionMiddleware()],
-        state=state or AgentState(session_id=session_id),
-        injection_config=QUIET,
-        **kwargs,
-    )
-
-
-def plain(agent: Agent) -> dict:
-    return agent.state.model_dump(mode="json")
-
-
-async def saved_state(store, session_id: str = "s-1") -> AgentState:
-    """Return what is saved, loaded by AgentScope alone."""
-    saved = await store.load(session_id)
-    return AgentState.model_validate(saved.state)
-
-
-async def row_of(store, session_id: str = "s-1"):
-    return next(iter([row async for row in store.list() if row.session_id == session_id]), None)
 
 
 # Saved and given back
@@ -368,6 +321,20 @@ async def test_texts_that_cannot_be_stored_first_are_not_dropped(store):
     assert "Report on topic-0" in text_of(second.state.context)
 
 
+async def test_what_comes_while_a_session_is_restored_stays_behind_it(store):
+    class Slow(MemoryStore):
+        async def append(self, session_id, records):
+            await second.observe(AssistantMsg(name="colleague", content="By the way."))
+            return await super().append(session_id, records)
+
+    await scribe(SessionMiddleware(store), [*fetches(1), "Done."]).reply(user("Look it up."))
+    texts = SessionMiddleware(store, restore="texts")
+    second = scribe(texts, [], offloader=StoreOffloader(Slow(), HostCodec()))
+    await texts.attach(second)
+
+    assert text_of(second.state.context).split("\n") == ["Look it up.", "Done.", "By the way."]
+
+
 # A session without an answer (row O17)
 
 
@@ -445,26 +412,6 @@ async def test_what_is_no_message_and_can_be_stored_nowhere_is_not_saved_over(st
 # A person is asked in between
 
 
-def careful() -> FunctionTool:
-    """Return a tool for which a person is asked."""
-
-    def transfer(amount: int) -> str:
-        """Transfer money.
-
-        Args:
-            amount (int): How much.
-        """
-        return f"Transferred {amount}."
-
-    return FunctionTool(transfer)
-
-
-async def parked(session: SessionMiddleware) -> tuple[Agent, list]:
-    """Return an agent that waits for a person, and the events of its reply."""
-    agent = scribe(session, [call("transfer", amount=5)], tools=[careful()])
-    return agent, await events_of(agent.reply_stream(user("Transfer five.")))
-
-
 async def test_a_reply_that_waits_for_a_person_is_gone_on_with_by_another_agent(store):
     session = SessionMiddleware(store)
     _, events = await parked(session)
@@ -476,252 +423,6 @@ async def test_a_reply_that_waits_for_a_person_is_gone_on_with_by_another_agent(
 
     assert answer.get_text_content() == "It is done."
     assert "Transferred 5." in text_of((await saved_state(store)).context)
-
-
-# One owner at a time
-
-
-def locks(**kwargs) -> SessionLocks:
-    return SessionLocks(**{"timeout_s": 0.2, **kwargs})
-
-
-class Gate:
-    """A tool that waits until it is let through."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-        self.open = asyncio.Event()
-
-    def tool(self) -> FunctionTool:
-        async def wait_for_it(topic: str) -> str:
-            """Wait.
-
-            Args:
-                topic (str): Anything.
-            """
-            self.reached.set()
-            await self.open.wait()
-            return f"Waited for {topic}."
-
-        return FunctionTool(wait_for_it, is_read_only=True)
-
-
-@pytest.mark.row("O4")
-async def test_a_second_agent_is_told_who_owns_the_session(store):
-    gate = Gate()
-    session = SessionMiddleware(store, locks=locks())
-    first = scribe(session, [call("wait_for_it", topic="x"), "Done."], tools=[gate.tool()], name="first")
-    running = asyncio.create_task(first.reply(user("Wait.")))
-    await gate.reached.wait()
-
-    second = scribe(session, ["Never said."], name="second")
-    with pytest.raises(SessionLockedError, match="first") as refusal:
-        await second.reply(user("Me too."))
-    with pytest.raises(SessionLockedError):
-        await session.attach(second)
-    gate.open.set()
-    await running
-
-    assert refusal.value.holder["pid"] > 0
-    assert second.state.context == []
-    assert "Me too." not in text_of((await saved_state(store)).context)
-
-
-@pytest.mark.row("O4", "O12")
-async def test_a_second_agent_waits_and_goes_on_where_the_first_ended(store):
-    gate = Gate()
-    session = SessionMiddleware(store, locks=locks(timeout_s=10))
-    first = scribe(session, [call("wait_for_it", topic="x"), "First is done."], tools=[gate.tool()])
-    running = asyncio.create_task(first.reply(user("Wait.")))
-    await gate.reached.wait()
-    second = scribe(session, ["Second is done."])
-    waiting = asyncio.create_task(second.reply(user("Me too.")))
-    gate.open.set()
-    await asyncio.gather(running, waiting)
-
-    assert text_of(second.state.context).endswith("First is done.\nMe too.\nSecond is done.")
-
-
-async def test_an_agent_goes_on_where_another_one_went_on_with_its_session(store):
-    session = SessionMiddleware(store)
-    first = scribe(session, ["One.", "Three."])
-    await first.reply(user("Say one."))
-    await first.observe(AssistantMsg(name="colleague", content="By the way."))
-    await scribe(session, ["Two."]).reply(user("Say two."))
-    state, context = first.state, first.state.context
-
-    events = await events_of(first.reply_stream(user("Say three.")))
-
-    assert text_of(first.state.context).split("\n") == [
-        *("Say one.", "One.", "Say two.", "Two.", "By the way.", "Say three.", "Three.")
-    ]
-    assert told(events) == ["session.restored"]
-    assert first.state is state
-    assert first.state.context is not context
-
-
-async def test_nothing_is_loaded_again_where_nobody_else_had_the_session(store):
-    loads = []
-    load = store.load
-
-    async def counted(session_id):
-        loads.append(session_id)
-        return await load(session_id)
-
-    store.load = counted
-    session = SessionMiddleware(store)
-    agent = scribe(session, ["One.", "Two.", "Three."])
-    for number in range(3):
-        await agent.reply(user(f"Say {number}."))
-
-    assert loads == ["s-1"]
-
-
-@pytest.mark.row("O4")
-async def test_an_owner_that_lost_its_session_writes_neither_state_nor_records(store, tmp_path):
-    gate = Gate()
-    offload = FileStore(str(tmp_path / "workspace"))
-    session = SessionMiddleware(store, locks=locks(max_hold_s=0.05, watchdog_s=0.02))
-    script = [call("wait_for_it", topic="x"), *fetches(30), "First is done."]
-    first = scribe(
-        session,
-        script,
-        tools=[gate.tool(), fetch],
-        window=8000,
-        offloader=StoreOffloader(offload, HostCodec()),
-    )
-    stream = first.reply_stream(user("Wait."))
-    async for event in stream:
-        if event.type == "MODEL_CALL_END":
-            break  # nobody asks for the next event: the reply gives no sign of life
-    other = SessionMiddleware(store, locks=locks(timeout_s=10))
-    second = scribe(other, ["Second was here."], offloader=StoreOffloader(offload, HostCodec()))
-    await second.reply(user("Take over."))
-    gate.open.set()
-    events = [event async for event in stream]
-
-    assert "session.lost" in told(events)
-    assert events[-1].type == "REPLY_END"
-    assert "Second was here." in text_of((await saved_state(store)).context)
-    assert "First is done." not in text_of((await saved_state(store)).context)
-    assert [entry async for entry in offload.list("s-1")] == []
-    assert applied(first) == []
-
-
-@pytest.mark.row("O4")
-async def test_a_reply_keeps_its_session_however_long_a_tool_takes(store):
-    gate = Gate()
-    mine = locks(max_hold_s=0.1, watchdog_s=0.02)
-    session = SessionMiddleware(store, locks=mine)
-    agent = scribe(session, [call("wait_for_it", topic="x"), "Done."], tools=[gate.tool()])
-    running = asyncio.create_task(agent.reply(user("Wait.")))
-    await gate.reached.wait()
-    with pytest.raises(SessionLockedError):
-        await scribe(SessionMiddleware(store, locks=locks(timeout_s=0.5)), ["No."]).reply(user("Me too."))
-    gate.open.set()
-    await running
-
-    assert "Done." in text_of((await saved_state(store)).context)
-
-
-async def test_one_agent_replies_to_one_request_at_a_time(store):
-    gate = Gate()
-    session = SessionMiddleware(store, locks=locks(timeout_s=10))
-    agent = scribe(session, [call("wait_for_it", topic="x"), "One.", "Two."], tools=[gate.tool()])
-    first = asyncio.create_task(agent.reply(user("First.")))
-    await gate.reached.wait()
-    second = asyncio.create_task(agent.reply(user("Second.")))
-    gate.open.set()
-    await asyncio.gather(first, second)
-
-    assert text_of(agent.state.context).index("One.") < text_of(agent.state.context).index("Second.")
-
-
-# Failures
-
-
-async def test_a_session_that_cannot_be_saved_costs_no_reply(store, caplog):
-    async def full(*args, **kwargs):
-        raise StoreWriteError("the disk is full")
-
-    save, store.save = store.save, full
-    session = SessionMiddleware(store)
-    agent = scribe(session, ["One.", "Two."])
-
-    events = await events_of(agent.reply_stream(user("Say one.")))
-    assert told(events) == ["session.save_failed", "session.save_failed"]  # opened, and at the end
-    assert "the disk is full" in events[-1 - told_behind(events)].value["problem"]
-
-    store.save = save
-    events = await events_of(agent.reply_stream(user("Say two.")))
-    assert told(events) == []
-    assert text_of((await saved_state(store)).context) == "Say one.\nOne.\nSay two.\nTwo."
-
-
-def told_behind(events) -> int:
-    """Return how many events come behind the last one of ctxkit's."""
-    return next(i for i, event in enumerate(reversed(events)) if isinstance(event, ContextEvent))
-
-
-async def test_a_store_that_hangs_holds_no_reply_up(store):
-    never = asyncio.Event()
-
-    async def hang(*args, **kwargs):
-        await never.wait()
-
-    store.save = hang
-    session = SessionMiddleware(store, timeout_s=0.05)
-
-    events = await events_of(scribe(session, ["One."]).reply_stream(user("Say one.")))
-
-    assert set(told(events)) == {"session.save_failed"}
-
-
-async def test_a_session_that_cannot_be_read_is_not_saved_over_and_found_again(store):
-    session = SessionMiddleware(store)
-    await scribe(session, ["Noted."]).reply(user("My number is 4711."))
-    load = store.load
-
-    async def broken(session_id):
-        raise StoreReadError("EIO")
-
-    store.load = broken
-    second = scribe(session, ["Hm.", "It is 4711."])
-    events = await events_of(second.reply_stream(user("What is my number?")))
-    assert told(events) == ["session.save_failed"]
-
-    store.load = load
-    await second.reply(user("And now?"))
-    assert text_of(second.state.context).split("\n") == [
-        *("My number is 4711.", "Noted.", "What is my number?", "Hm.", "And now?", "It is 4711.")
-    ]
-
-
-async def test_a_session_of_a_newer_format_is_refused(store):
-    async def newer(session_id):
-        raise NewerFormatError("format 9 is newer")
-
-    await store.save("s-1", AgentState(session_id="s-1", summary="From the future.").model_dump(mode="json"))
-    load, store.load = store.load, newer
-    session = SessionMiddleware(store)
-    agent = scribe(session, ["Never said."])
-
-    with pytest.raises(NewerFormatError):
-        await session.attach(agent)
-    with pytest.raises(NewerFormatError):
-        await agent.reply(user("Hello."))
-
-    assert (await load("s-1")).state["summary"] == "From the future."
-
-
-async def test_a_state_with_lone_surrogates_is_saved(store):
-    session = SessionMiddleware(store)
-    agent = scribe(session, ["Fine \ud800."])
-
-    events = await events_of(agent.reply_stream(user("Odd \udfff text.")))
-
-    assert told(events) == []
-    assert "Odd" in text_of((await saved_state(store)).context)
 
 
 # In what company

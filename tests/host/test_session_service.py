@@ -6,8 +6,7 @@ from typing import Literal
 import pytest
 from agentscope.credential import CredentialBase
 
-from ctxkit import CompressionMiddleware
-from ctxkit.host.session import SessionMiddleware
+from ctxkit import CompressionMiddleware, SessionMiddleware
 from ctxkit.sessions import MemorySessionStore
 from ctxkit.testing import ScriptedModel
 from tests.host.agents import text_of, user

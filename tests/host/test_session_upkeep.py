@@ -10,14 +10,20 @@ import pytest
 from agentscope.message import AssistantMsg, TextBlock, ToolResultBlock
 from agentscope.state import AgentState
 
-from ctxkit import CompressionMiddleware, ContextConfig, PrivacyConfig
+from ctxkit import CompressionMiddleware, ContextConfig, PrivacyConfig, SessionMiddleware, SummaryConfig
 from ctxkit.errors import StoreReadError, StoreWriteError
 from ctxkit.host._session_state import dump_state, load_state
-from ctxkit.host.session import SessionMiddleware
-from ctxkit.sessions import MemorySessionStore, Retention, SessionLocks, SqliteSessionStore, TranscriptSessionStore
+from ctxkit.sessions import (
+    Hold,
+    MemorySessionStore,
+    Retention,
+    SessionLocks,
+    SqliteSessionStore,
+    TranscriptSessionStore,
+)
 from ctxkit.testing import ScriptedModel, call
-from tests.host.agents import events_of, exchange, make_agent, told, user, words
-from tests.host.test_session import plain, saved_state, scribe
+from tests.host.agents import applied, events_of, exchange, fetches, make_agent, memory_offloader, told, user, words
+from tests.host.session_agents import plain, saved_state, scribe
 
 pytestmark = pytest.mark.asyncio
 
@@ -183,6 +189,27 @@ async def test_what_comes_while_a_state_is_written_changes_nothing_of_it():
     state.context.append(user("Too late."))
 
     assert await writing == before
+
+
+@pytest.mark.row("O11", "O4")
+async def test_a_compression_may_hold_the_session_for_its_time_out_and_two_minutes(monkeypatch):
+    limits = []
+    monkeypatch.setattr(Hold, "extend", lambda _, seconds: limits.append(seconds))
+    session = SessionMiddleware(MemorySessionStore())
+    agent = scribe(
+        session,
+        [*fetches(30), "Done."],
+        window=8000,
+        config=ContextConfig(summary=SummaryConfig(timeout_s=60.0)),
+        offloader=memory_offloader(),
+    )
+
+    await agent.reply(user("Look up thirty topics."))
+    within = len(applied(agent))
+    await agent.compress_context()
+
+    assert within >= 2
+    assert limits == [180.0] * (within + 1)
 
 
 async def test_an_agent_is_forgotten_when_nobody_has_it_any_more():

@@ -22,6 +22,7 @@ from ctxkit import (
     FileStore,
     HostCodec,
     LocalWorkspace,
+    MemorySessionStore,
     MemoryStore,
     OffloadConfig,
     Offloader,
@@ -30,12 +31,18 @@ from ctxkit import (
     Reason,
     Receipt,
     RecordNotFoundError,
+    Restored,
     ResultsConfig,
+    Retention,
+    SessionMiddleware,
+    SessionStore,
+    SqliteSessionStore,
     Store,
     StoreError,
     StoreOffloader,
     SummaryConfig,
     SummaryGenerator,
+    TranscriptSessionStore,
     TriggersConfig,
 )
 
@@ -94,6 +101,19 @@ async def what_was_done_is_told(agent: Agent) -> None:
     async with CompressionMiddleware(local_store=MemoryStore()) as compression:
         assert_type(compression, CompressionMiddleware)
         assert_type(compression.receipts(agent), tuple[Receipt, ...])
+
+
+async def sessions_are_saved_and_restored(agent: Agent) -> None:
+    stores: list[SessionStore] = [
+        MemorySessionStore(),
+        SqliteSessionStore("sessions.db"),
+        TranscriptSessionStore("agents"),
+    ]
+    async with SessionMiddleware(stores[0], restore="texts", retention=Retention(mode="warn")) as session:
+        assert_type(session, SessionMiddleware)
+        assert_type(await session.attach(agent), Restored | None)
+        session.delivery(agent, {"channel": "web"})
+        await session.save(agent)
 
 
 class Shelf:
