@@ -207,7 +207,7 @@ async def test_a_forked_child_opens_the_database_for_itself(store):
 @posix
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_processes_that_make_the_database_at_the_same_moment_all_open_it(tmp_path):
-    for number in range(15):
+    for number in range(8):
         path = tmp_path / f"{number}.db"
         waiting, go = os.pipe()
         children = []
