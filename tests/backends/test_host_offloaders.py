@@ -104,6 +104,7 @@ class S3Suite(OffloaderSuite):
         return self.objects.get(reference)
 
 
+@pytest.mark.slow
 @pytest.mark.row("X15")
 # A call of the host that is cancelled leaves its file open.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

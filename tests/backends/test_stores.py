@@ -31,10 +31,10 @@ class TestFileStore(StoreSuite):
 @pytest.mark.crash
 @pytest.mark.skipif(not FULL, reason="the long form runs where CTXKIT_CRASH_FULL is set: nox -s crash")
 class TestFileStoreForLong(TestFileStore):
-    """R1, R3 and R4 of the promises, as the suite asks them: see docs/explanation/guarantees.md."""
+    """The same for longer, as the suite asks it: it takes tens of minutes."""
 
     timeout_s = 1800.0
-    kills = 1000
+    kills = 300
     writers = 8
     appends = 1000
     tasks = 1024

@@ -29,6 +29,8 @@ _LONGEST_S: Final = 0.08
 """Seconds from the first acknowledgement to the kill, at most."""
 _ROUNDS: Final = 10
 """Rounds on one session: a longer one makes reading it, not writing it, the test."""
+_BESIDE: Final = 50
+"""Calls of a process that writes beside one that is killed, at most: it is to go on for longer, not for ever."""
 _FOREVER: Final = 1_000_000
 _LEASE_S: Final = 2.0
 
@@ -74,7 +76,9 @@ class CrashPromises(StorePart):
             names = [f"o{turn}x{number}" for number in range(self.writers - 1)]
             with ExitStack() as stack:
                 doomed = stack.enter_context(Child(self, place_in(tmp_path), "write_until_killed", session, f"d{turn}"))
-                others = self._writers(stack, tmp_path, session=session, names=names)
+                others = self._writers(
+                    stack, tmp_path, session=session, names=names, appends=min(self.appends, _BESIDE)
+                )
                 all_at_once((doomed, *others.values()))
                 doomed.wait_for_a_word()
                 said = {f"d{turn}": doomed.kill_after(chance.uniform(0.0, _LONGEST_S))}
@@ -85,7 +89,7 @@ class CrashPromises(StorePart):
         must_share(self)
         names = [f"w{number}" for number in range(self.writers)]
         with ExitStack() as stack:
-            children = self._writers(stack, tmp_path, session="s", names=names)
+            children = self._writers(stack, tmp_path, session="s", names=names, appends=self.appends)
             all_at_once(children.values())
             said = {name: child.finish() for name, child in children.items()}
         run(self, tmp_path, partial(_check_writers, session="s", said=said, repeat=False, shared=self.appends))
@@ -115,11 +119,11 @@ class CrashPromises(StorePart):
             child.kill_after(0.0)
         run(self, tmp_path, take)
 
-    def _writers(self, stack: ExitStack, tmp_path: Path, *, session: str, names: Sequence[str]) -> Mapping[str, Child]:
-        args = ("write_all", session)
-        return {
-            name: stack.enter_context(Child(self, place_in(tmp_path), *args, name, str(self.appends))) for name in names
-        }
+    def _writers(
+        self, stack: ExitStack, tmp_path: Path, *, session: str, names: Sequence[str], appends: int
+    ) -> Mapping[str, Child]:
+        args = (self, place_in(tmp_path), "write_all", session)
+        return {name: stack.enter_context(Child(*args, name, str(appends))) for name in names}
 
     async def write_until_killed(self, store: Store, say: Say, session: str, name: str) -> None:
         """Write as several tasks, in a process of its own, and say each number that was acknowledged."""
