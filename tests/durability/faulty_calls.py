@@ -1,0 +1,118 @@
+"""System calls of ctxkit's stores that fail: the n-th one, once or from then on."""
+
+import errno
+import fcntl
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+import ctxkit
+
+CALLS = (
+    *("open", "close", "write", "pwrite", "pread", "ftruncate", "fdatasync", "fsync", "fstat", "fchmod", "stat"),
+    *("link", "unlink", "replace", "rename", "mkdir", "rmdir", "scandir"),
+)
+SHORT = 0
+"""In place of an error: writes and reads do a part of what they were asked for, and say so."""
+FAULTS = {name: getattr(errno, name) for name in ("EIO", "ENOSPC", "EDQUOT", "EMFILE", "EROFS")} | {"short": SHORT}
+
+_STORES = tuple(os.path.join(os.path.dirname(ctxkit.__file__), room, "") for room in ("offload", "sessions"))
+_BETWEEN = ("pathlib.py", "shutil.py", "contextlib.py", "os.py")
+"""Modules of the standard library through which a store may make a call."""
+
+
+class Watches(Protocol):
+    """Is told of each call of a store."""
+
+    def saw(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Take in a call that was made; `result` is an `OSError` where it failed."""
+        ...
+
+
+class FaultyCalls:
+    """Stands between the stores and the system, and lets through what is not to fail.
+
+    Args:
+        monkeypatch: Takes the place of the functions of `os` and `fcntl`.
+        watch: Is told of each call, whether it fails or not.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, watch: Watches | None = None) -> None:
+        self.count = 0
+        """Calls since `fail`."""
+        self.failed: list[str] = []
+        """Names of those that failed."""
+        self._watch = watch
+        self._is_due: Callable[[str, int], bool] = lambda _name, _number: False
+        self._fault = SHORT
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._between(name, getattr(os, name)))
+        monkeypatch.setattr(fcntl, "flock", self._between("flock", fcntl.flock))
+
+    def fail(self, number: int, fault: int, *, for_ever: bool) -> None:
+        """Let the call with a number (1-based, from now on) fail, and with `for_ever` all after it."""
+        self.count, self.failed, self._fault = 0, [], fault
+        self._is_due = lambda _name, at: at == number or (for_ever and at > number)
+
+    def fail_all(self, *names: str, fault: int) -> None:
+        """Let every call of some functions fail."""
+        self.count, self.failed, self._fault = 0, [], fault
+        self._is_due = lambda name, _at: name in names
+
+    def stop(self) -> None:
+        """Let no call fail any more."""
+        self._is_due = lambda _name, _number: False
+
+    def _between(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not _is_of_a_store():
+                return real(*args, **kwargs)
+            self.count += 1
+            is_due = self._is_due(name, self.count)
+            try:
+                result = self._fail(name, real, args, kwargs) if is_due else real(*args, **kwargs)
+            except OSError as exc:
+                self._tell(name, args, kwargs, exc)
+                raise
+            self._tell(name, args, kwargs, result)
+            return result
+
+        return call
+
+    def _fail(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.failed.append(name)
+        if self._fault == SHORT:
+            if name in {"write", "pwrite"}:
+                args = (args[0], bytes(args[1])[: len(args[1]) // 3 + 1], *args[2:])
+            elif name == "pread":
+                args = (args[0], args[1] // 3 + 1, *args[2:])
+            return real(*args, **kwargs)
+        if name == "close":
+            real(*args)  # Linux closes the descriptor whatever it says
+        raise OSError(self._fault, os.strerror(self._fault))
+
+    def _tell(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if self._watch is not None:
+            self._watch.saw(name, args, kwargs, result)
+
+
+def open_descriptors() -> set[tuple[str, str]]:
+    """Return what this process has open, by number and name."""
+    found = set()
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            found.add((link.name, os.readlink(link)))
+        except FileNotFoundError:
+            continue  # the one with which the directory is read
+    return found
+
+
+def _is_of_a_store() -> bool:
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_STORES)
