@@ -465,9 +465,9 @@ async def test_oversized_arguments_of_a_finished_call_are_shortened_and_stay_val
     assert arguments["path"] == "/a.py"
     assert CL100K(made.input) <= 4000
     entries = [entry async for entry in agent.offloader.store.list(agent.state.session_id)]
-    texts = [await stored(agent, entry.reference) for entry in entries if entry.kind == "blob"]
-    assert [json.loads(text)["content"] for text in texts] == [CODE]
-    assert entries[0].reference in made.input
+    [blob] = [entry for entry in entries if entry.kind == "blob"]
+    assert json.loads(await stored(agent, blob.reference))["content"] == CODE
+    assert blob.reference in made.input
 
 
 class External(ToolBase):
