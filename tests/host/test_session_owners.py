@@ -12,6 +12,7 @@ from ctxkit import (
     StoreOffloader,
 )
 from ctxkit.errors import SessionLockedError
+from ctxkit.sessions import Hold
 from ctxkit.testing import call
 from tests.host.agents import applied, events_of, fetch, fetches, text_of, told, user
 from tests.host.session_agents import Gate, locks, saved_state, scribe
@@ -122,15 +123,21 @@ async def test_an_owner_that_lost_its_session_writes_neither_state_nor_records(s
 
 
 @pytest.mark.row("O4")
-async def test_a_reply_keeps_its_session_however_long_a_tool_takes(store):
-    gate = Gate()
-    mine = locks(max_hold_s=0.1, watchdog_s=0.02)
-    session = SessionMiddleware(store, locks=mine)
+async def test_a_reply_keeps_its_session_however_long_a_tool_takes(store, monkeypatch):
+    gate, signs, now = Gate(), asyncio.Queue(), 0.0
+    touch = Hold.touch
+    monkeypatch.setattr(Hold, "touch", lambda hold: (touch(hold), signs.put_nowait("sign")))
+    session = SessionMiddleware(store, locks=locks(max_hold_s=0.04, watchdog_s=0.005, clock=lambda: now))
     agent = scribe(session, [call("wait_for_it", topic="x"), "Done."], tools=[gate.tool()])
     running = asyncio.create_task(agent.reply(user("Wait.")))
     await gate.reached.wait()
+    for _ in range(10):
+        now += 0.03  # seconds, by the clock of the locks
+        while not signs.empty():
+            signs.get_nowait()
+        await asyncio.wait_for(signs.get(), timeout=10)
     with pytest.raises(SessionLockedError):
-        await scribe(SessionMiddleware(store, locks=locks(timeout_s=0.5)), ["No."]).reply(user("Me too."))
+        await scribe(SessionMiddleware(store, locks=locks()), ["No."]).reply(user("Me too."))
     gate.open.set()
     await running
 
