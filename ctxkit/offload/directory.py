@@ -11,6 +11,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 from uuid import uuid4
@@ -261,7 +262,8 @@ class Directory:
         """Close the descriptor; the object is of no use afterwards."""
         descriptor, self._fd = self._fd, None
         if descriptor is not None:
-            os.close(descriptor)
+            with suppress(OSError):  # nothing is written to it, so nothing that was done is undone by that
+                os.close(descriptor)
 
     def __enter__(self) -> Self:
         return self
@@ -277,7 +279,12 @@ class Directory:
             os.mkdir(self._name(name), PRIVATE_DIR, dir_fd=self._fd)
         except FileExistsError:
             return
-        self.sync()
+        try:
+            self.sync()
+        except BaseException:
+            with suppress(OSError):
+                os.rmdir(self._name(name), dir_fd=self._fd)  # who tries again is to make it again, and sync
+            raise
 
     def _written(self, data: bytes) -> str:
         temporary, descriptor = self.temporary()

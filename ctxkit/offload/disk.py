@@ -51,7 +51,7 @@ class Disk:
         self._is_synced = fsync != "off"
         self._lock_timeout_s = lock_timeout_s
         self._usage = Usage(limits, layout.count)
-        self._settings = LogSettings(fsync=fsync, limits=limits, usage=self._usage, settle=layout.settle)
+        self._settings = LogSettings(fsync=fsync, limits=limits, usage=self._usage, settle=Directory.tidy)
         self._logs: OrderedDict[str, SessionLog] = OrderedDict()
         self._guard = threading.Lock()
 
@@ -184,7 +184,7 @@ class Disk:
             locked(folder, timeout_s=self._lock_timeout_s),
         ):
             epochs.raise_epoch(folder, session_id, epoch)
-            self._layout.settle(folder)
+            folder.tidy()
 
     def try_lease(self, session_id: str, owner: Mapping[str, str | int]) -> FileLease | Holder | None:
         """Take a session if it is free; otherwise return who holds it, as far as that is known."""

@@ -54,6 +54,8 @@ def raise_epoch(folder: Directory, session_id: str, epoch: int) -> None:
     refuse_stale(session_id, epoch, highest)
     if highest < epoch:
         folder.replace(_NAME, json.dumps({"epoch": epoch}).encode())
+    else:
+        folder.sync()  # whoever fenced it may have been killed before that
 
 
 def highest_epoch(folder: Directory) -> int:

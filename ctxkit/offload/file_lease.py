@@ -87,9 +87,11 @@ class FileLease:
             write_holder(self._file.descriptor, replace(self.holder, released_ms=time.time_ns() // 1_000_000))
         except OSError as exc:
             logger.warning("The record in %r could not be marked as released: %s", str(self.path), exc)
-        finally:
-            self._guard.close()
-            self._file.close()
+        for held in (self._guard, self._file):
+            try:
+                held.close()
+            except OSError as exc:  # the kernel has let go all the same
+                logger.warning("%r was closed with an error: %s", str(self.path), exc)
 
 
 def take(

@@ -108,7 +108,8 @@ class KeptFolder:
         with suppress(OSError):
             self._close_file()
         with suppress(OSError):
-            if self._held:
+            is_held, self._held = self._held, False  # also where that fails: what is closed is tried only once
+            if is_held:
                 self.unlock()
         with suppress(OSError):
             self._opened.close()

@@ -23,6 +23,8 @@ from ctxkit.offload.names import fsname
 SESSIONS: Final = "sessions"
 DATA: Final = "data"
 
+_SURE: Final = 4096
+"""So many directories are remembered; of the others the way is synced at each write."""
 _FOLDER: Final = re.compile(r"[a-z0-9][a-z0-9_~-]{0,99}")
 
 
@@ -36,6 +38,8 @@ class Layout:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         # `resolve()` would follow links, and references would not be what the user expects.
         self.root = Path(os.path.normpath(Path(root) if Path(root).is_absolute() else Path.cwd() / root))
+        self._sure: set[tuple[str, ...]] = set()
+        """Directories to which the way has reached the disk."""
 
     def folder(self, session_id: str | None) -> tuple[str, ...]:
         """Return the way from the root to a session's directory, or to the one that sessions share."""
@@ -66,26 +70,30 @@ class Layout:
     def open(self, *folder: str, create: bool) -> Iterator[Directory]:
         """Open a directory by its way from the root, each component from the one above it.
 
+        What is created is on the disk when it is opened, and so is what somebody else has created who was killed then.
+
         Raises:
             FileNotFoundError: It is not there and is not to be created.
             OSError: A component is a link or no directory.
         """
         with ExitStack() as way:
+            is_sure = folder in self._sure
+            if create:
+                self._sure.discard(folder)  # until all of it has gone well
             at = way.enter_context(Directory.at(self.root, create=create))
+            if create and not is_sure:
+                _sync_above(at)
             for name in folder:
                 with ExitStack() as next_step:
-                    at = next_step.enter_context(at.child(name, create=create))
+                    below = next_step.enter_context(at.child(name, create=create))
+                    if create and not is_sure:
+                        at.sync()
+                    at = below
                     way.close()  # what is kept open for long is one descriptor, not three
                     way.push(next_step.pop_all())
+            if create and (is_sure or len(self._sure) < _SURE):
+                self._sure.add(folder)
             yield at
-
-    def settle(self, folder: Directory) -> None:
-        """Make sure of the directories on the way to a session's: a process that was killed may not have."""
-        folder.tidy()
-        with self.open(create=False) as root:
-            root.sync()
-        with self.open(SESSIONS, create=False) as sessions:
-            sessions.sync()
 
     def count(self, session: str | None) -> int:
         """Return the bytes of all files of a session (by the name of its directory), or of the whole store."""
@@ -104,3 +112,11 @@ class Layout:
                 return sum(status.st_size for _, status in directory.files())
         except OSError:
             return 0  # deleted meanwhile, or a planted link: not of this store
+
+
+def _sync_above(root: Directory) -> None:
+    try:
+        with Directory.at(root.path.parent, create=False) as above:
+            above.sync()
+    except PermissionError:
+        return  # a directory that others own, where ours stood before

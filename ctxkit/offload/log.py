@@ -152,7 +152,7 @@ class SessionLog:
 
     def _write(self, kept: KeptFolder, group: Sequence[Pending]) -> None:
         is_synced = self._settings.fsync == "always"
-        descriptor, is_touched = self._catch_up(kept)
+        descriptor = self._catch_up(kept)
         segment = self._index.segments[-1]
         start = segment.end
         data, learnt, reserved = self._seal(kept.folder, group)
@@ -166,7 +166,7 @@ class SessionLog:
                 call.error = call.error or exc
             return
         try:
-            if is_synced and (data or is_touched):
+            if is_synced and data:
                 sync_file(descriptor)
             if not self._is_settled:
                 kept.folder.sync()
@@ -235,19 +235,14 @@ class SessionLog:
             raise
         return b"".join(sealed), learnt, size
 
-    def _catch_up(self, kept: KeptFolder) -> tuple[int, bool]:
-        """Learn what others wrote and mend what is broken, under the lock.
-
-        Returns:
-            The descriptor to write to, and whether something is to be synced even if nothing is written.
-        """
+    def _catch_up(self, kept: KeptFolder) -> int:
+        """Learn what others wrote and mend what is broken, under the lock, and return the descriptor to write to."""
         index, folder = self._index, kept.folder
         if self._doubt is not None:
             self._resolve(folder, self._doubt)
         if not self._is_up_to_date(folder):
             index.rewind(*index.sure)
             self._learn(folder, is_locked=True)
-        is_touched = False
         if not index.segments:
             descriptor = self._begin(kept, 1)
         else:
@@ -255,24 +250,25 @@ class SessionLog:
             descriptor = kept.file(lambda at: at.open(segment.name, os.O_RDWR | os.O_APPEND), segment.file)
             if segment.seen > segment.end or index.torn_from is not None:
                 self._mend_end(folder, descriptor, segment)
-                is_touched = True
             most = self._settings.limits.segment_bytes
             if most is not None and segment.end >= most:
                 self._sync()
                 descriptor = self._begin(kept, (segment_number(segment.name) or 1) + 1)
         index.sure = index.position
-        return descriptor, is_touched
+        return descriptor
 
     def _mend_end(self, folder: Directory, descriptor: int, segment: Segment) -> None:
         """Deal with a last line or call that is not whole: its writer was killed, or the machine died."""
-        index = self._index
-        line = mend.complete_line(descriptor, segment.end)
+        index, start = self._index, segment.end
+        line = mend.complete_line(descriptor, start)
         if line:
             index.learn(line)
         torn_from = segment.end if index.torn_from is None else index.torn_from
         mend.cut_off(folder, segment.name, descriptor, torn_from)
         index.rewind(len(index.segments), torn_from)
         segment.seen = segment.end
+        # Before anything else: what follows may go to another file, or be nothing where the line is all that was asked for.
+        self._sync_read(descriptor, segment, min(start, torn_from))
 
     def _is_up_to_date(self, folder: Directory) -> bool:
         index = self._index
@@ -317,13 +313,27 @@ class SessionLog:
         try:
             if at == len(self._index.segments):
                 self._index.begin(name, status)
+                # Who began it may have been killed before its name was on the disk.
+                self._is_settled = self._is_settled and not is_locked
+            segment = self._index.segments[-1]
+            start = segment.end
             damaged = self._index.catch_up(descriptor)
-            if is_locked and self._settings.fsync == "always":
-                sync_file(descriptor)  # its writer may have been killed before that, and its records count from now on
+            if is_locked:
+                mend.blank(folder, damaged)
+                # Its writer may have been killed before that, and its records count from now on.
+                self._sync_read(descriptor, segment, start)
         finally:
             os.close(descriptor)
-        if is_locked and damaged:
-            mend.blank(folder, damaged)
+
+    def _sync_read(self, descriptor: int, segment: Segment, start: int) -> None:
+        """Sync what was learnt or mended from a byte on; where that fails it is written again before it is trusted."""
+        if self._settings.fsync != "always":
+            return
+        try:
+            sync_file(descriptor)
+        except OSError:
+            self._doubt = _Doubt(segment=segment, start=start, end=None)
+            raise
 
     def _take_back(self, descriptor: int, segment: Segment, start: int) -> bool:
         """Undo a failed write; where that fails too, it is done before the next one."""

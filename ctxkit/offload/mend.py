@@ -47,14 +47,13 @@ def cut_off(folder: Directory, name: str, descriptor: int, start: int) -> None:
 
 
 def blank(folder: Directory, damaged: Iterable["Damage"]) -> None:
-    """Overwrite bad lines with spaces, durably, after they were copied aside."""
+    """Overwrite bad lines with spaces after they were copied aside; the file is for the caller to sync."""
     for segment, offset, size in damaged:
         with _writable(folder, segment) as descriptor:
             found = _read(descriptor, offset, size)
             folder.publish(_aside(segment, "bad", offset, found), found)
             for at in range(0, size, _CHUNK_BYTES):
                 write_at(descriptor, b" " * min(_CHUNK_BYTES, size - at), offset + at)
-            sync_file(descriptor)
 
 
 def cut(folder: Directory, name: str, end: int) -> None:

@@ -67,7 +67,7 @@ class Reading(io.RawIOBase):
                 raise
             self._offset += len(chunk)
             self._left -= len(chunk)
-            if len(chunk) < len(into) or not self._left:
+            if (into and not chunk) or not self._left:  # fewer bytes than were asked for are not yet the end
                 self._close()
         into[: len(chunk)] = chunk
         return len(chunk)
