@@ -96,7 +96,7 @@ class Journal:
 
     async def plan(self, plan: StoredPlan) -> str | None:
         """Write down a plan before it is carried out; return what went wrong, or None."""
-        self._open.insert(0, plan)
+        self._open = [plan, *self._open[: _LOOKED_AT - 1]]
         return await self._kit.guard.store_records(self._kit.port.session_id, [plan.record()])
 
     async def summarise(self, plan_id: str, layer: Layer, keys: tuple[str, ...]) -> str | None:
