@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxkit.errors import ConfigError
 from ctxkit.offload.offloader import StoreOffloader, told_keys
 from ctxkit.offload.redact import Redactor, counting, redact_body, redact_messages, redact_result
-from ctxkit.offload.store import Record, Store, record_key
+from ctxkit.offload.store import Record, Store
 from ctxkit.port import Codec
 
 if TYPE_CHECKING:
