@@ -5,6 +5,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ SHORT = 0
 """In place of an error: writes and reads do a part of what they were asked for, and say so."""
 FAULTS = {name: getattr(errno, name) for name in ("EIO", "ENOSPC", "EDQUOT", "EMFILE", "EROFS")} | {"short": SHORT}
 
-_STORES = tuple(os.path.join(os.path.dirname(ctxkit.__file__), room, "") for room in ("offload", "sessions"))
+_STORES = tuple(f"{Path(ctxkit.__file__).parent / room}{os.sep}" for room in ("offload", "sessions"))
 _BETWEEN = ("pathlib.py", "shutil.py", "contextlib.py", "os.py")
 """Modules of the standard library through which a store may make a call."""
 
@@ -58,10 +59,11 @@ class FaultyCalls:
         self.count, self.failed, self._fault = 0, [], fault
         self._is_due = lambda _name, at: at == number or (for_ever and at > number)
 
-    def fail_all(self, *names: str, fault: int) -> None:
-        """Let every call of some functions fail."""
+    def fail_all(self, *names: str, fault: int, after: int = 0) -> None:
+        """Let every call of some functions fail, but for the first `after` of them."""
         self.count, self.failed, self._fault = 0, [], fault
-        self._is_due = lambda name, _at: name in names
+        seen = count(1)
+        self._is_due = lambda name, _at: name in names and next(seen) > after
 
     def stop(self) -> None:
         """Let no call fail any more."""
@@ -105,7 +107,7 @@ def open_descriptors() -> set[tuple[str, str]]:
     found = set()
     for link in Path("/proc/self/fd").iterdir():
         try:
-            found.add((link.name, os.readlink(link)))
+            found.add((link.name, str(link.readlink())))
         except FileNotFoundError:
             continue  # the one with which the directory is read
     return found

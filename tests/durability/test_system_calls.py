@@ -5,11 +5,10 @@ open, locked or running. The same for a cancellation at every await.
 """
 
 import asyncio
-import errno
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -18,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from ctxkit.errors import StoreError, StoreWriteError
-from ctxkit.offload import BLOB, FileLimits, FileStore, MemoryStore, Record, Store, lines, read_records
+from ctxkit.errors import StoreError
+from ctxkit.offload import BLOB, FileLimits, FileStore, Record, Store, lines, read_records
 
 from .faulty_calls import FAULTS, FaultyCalls, open_descriptors
 from .power import Power
