@@ -84,7 +84,7 @@ class OffloadGuard:
         self.store: Store | None = own if isinstance(own, Store) else local
         """What the recall tools read; `None` where nothing can be read back."""
         self.through: Callable[[], Store | None] | None = None
-        """Gives the store as the session's owner uses it, for an offloader that stands on a store; unset for the store itself."""
+        """Gives `store` as the session's owner uses it; unset for the store itself."""
         self.on_redacted: Callable[[Mapping[str, int]], None] | None = None
         """Is told how many secrets of each kind a call has replaced, where it has."""
         self._codec = codec
@@ -115,12 +115,13 @@ class OffloadGuard:
                 clean = await redact_messages(msgs, self._before, self._codec)
             except ConfigError as exc:
                 return _refused(exc)
+            ours, theirs = self._owner()
             with told_keys() as local_keys:
                 local, trouble = None, None
                 if self._local is not None:
-                    local, trouble = await self.attempt(self._local.offload_context, session_id, clean)
+                    local, trouble = await self.attempt(self._local.offload_context, session_id, clean, **ours)
             with told_keys() as foreign_keys:
-                reference, error = await self._foreign("offload_context", session_id, msgs=clean, **self._owner())
+                reference, error = await self._foreign("offload_context", session_id, msgs=clean, **theirs)
         keys = foreign_keys if self._local is None else local_keys
         return self._outcome(local, trouble, reference, error, keys=keys)
 
@@ -133,8 +134,8 @@ class OffloadGuard:
                 clean = [await self._redacted(record) for record in records]
             except ConfigError as exc:
                 return _refused(exc).error
-        store = self._owner().get("through", self.store)
-        _, error = await self.attempt(store.append, session_id, clean)
+        store = self._view()
+        _, error = await self.attempt((self.store if store is None else store).append, session_id, clean)
         return error
 
     async def store_result(self, session_id: str, result: "ToolResultBlock") -> Stored:
@@ -144,10 +145,11 @@ class OffloadGuard:
                 clean = result if self._before is None else await redact_result(result, self._before, self._codec)
             except ConfigError as exc:
                 return _refused(exc)
+            ours, theirs = self._owner()
             local, trouble = None, None
             if self._local is not None:
-                local, trouble = await self.attempt(self._local.offload_tool_result, session_id, clean)
-            reference, error = await self._foreign("offload_tool_result", session_id, clean, **self._owner())
+                local, trouble = await self.attempt(self._local.offload_tool_result, session_id, clean, **ours)
+            reference, error = await self._foreign("offload_tool_result", session_id, clean, **theirs)
         return self._outcome(local, trouble, reference, error)
 
     async def store_data(self, session_id: str, block: "DataBlock") -> "DataBlock | None":  # noqa: ARG002 - media is shared by content; the other two need it
@@ -158,10 +160,14 @@ class OffloadGuard:
             stored, _ = await self.attempt(self._local.offload_data_block, block)
         return stored
 
-    def _owner(self) -> dict[str, Store]:
-        """Return the keyword by which an offloader on a store writes as the session's owner, where there is one."""
-        store = self.through() if self._readable and self.through is not None else None
-        return {} if store is None else {"through": store}
+    def _owner(self) -> tuple[dict[str, Store], dict[str, Store]]:
+        """Return the keywords by which the local copy, and an offloader on a store, write as the session's owner."""
+        store = self._view()
+        owner = {} if store is None else {"through": store}
+        return owner, owner if self._readable else {}
+
+    def _view(self) -> Store | None:
+        return None if self.through is None else self.through()
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

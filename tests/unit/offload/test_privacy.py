@@ -232,6 +232,24 @@ async def test_an_owner_writes_through_its_own_view_of_the_store():
 
 
 @pytest.mark.asyncio
+async def test_the_local_copy_beside_a_foreign_offloader_refuses_an_owner_that_lost_the_session():
+    local = MemoryStore()
+    view = await local.fence("s", 1)
+    guard = OffloadGuard(Foreign(), codec=FakeCodec(), timeout_s=5, local=local)
+    guard.through = lambda: view
+    assert (await guard.store_messages("s", [said("m1", "mine")])).recallable
+
+    await local.fence("s", 2)
+    messages = await guard.store_messages("s", [said("m2", "stale")])
+    result = await guard.store_result("s", Result("c1", "Bash", "stale"))
+    record = await guard.store_records("s", [Record(key="p", body='{"a":1}', kind="plan")])
+
+    assert (messages.recallable, messages.keys, result.recallable) == (False, (), False)
+    assert all("StaleOwnerError" in error for error in (messages.error, result.error, record))
+    assert [entry.sequence async for entry in local.list("s")] == [1]
+
+
+@pytest.mark.asyncio
 async def test_an_offloader_that_is_somebody_elses_is_not_told_of_views():
     seen = []
 
