@@ -297,16 +297,24 @@ class SessionLog:
                 raise FileNotFoundError(ENOENT, "was deleted", name)
             if at < len(index.segments):
                 known = index.segments[at]
-                if known.name == name and known.is_same(status):
+                is_last = at == len(index.segments) - 1
+                if known.name == name and known.is_same(status) and (not is_last or self._still_stands(folder, at)):
                     continue
                 grown = known.name == name and known.file == (status.st_dev, status.st_ino)
-                if grown and status.st_size >= known.end:
+                if grown and status.st_size >= known.end and self._still_stands(folder, at):
                     index.rewind(at + 1, known.end)
                 else:
                     index.rewind(at, index.segments[at - 1].end if at else 0)
             self._read(folder, name, status, at=at, is_locked=is_locked)
         if len(names) < len(index.segments):
             index.rewind(len(names), index.segments[len(names) - 1].end if names else 0)
+
+    def _still_stands(self, folder: Directory, at: int) -> bool:
+        descriptor = folder.open(self._index.segments[at].name, os.O_RDONLY)
+        try:
+            return self._index.still_stands(at, descriptor)
+        finally:
+            os.close(descriptor)
 
     def _read(self, folder: Directory, name: str, status: os.stat_result, *, at: int, is_locked: bool) -> None:
         descriptor = folder.open(name, os.O_RDONLY)

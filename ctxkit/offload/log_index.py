@@ -70,8 +70,8 @@ class Segment:
     """Its size when it was read: behind `end` stands what is no whole line yet."""
 
     def is_same(self, status: os.stat_result) -> bool:
-        """Tell whether a status is of this file and says nothing new."""
-        return self.file == (status.st_dev, status.st_ino) and self.seen == status.st_size
+        """Tell whether a status is of this file and says nothing new; behind a line that was not whole it may."""
+        return self.file == (status.st_dev, status.st_ino) and self.end == self.seen == status.st_size
 
 
 class LogIndex:
@@ -122,6 +122,22 @@ class LogIndex:
             line = lines.Line(b"", self._numbers[at], self._keys[at], kind, provenance, self._spills.get(at))
             name = self.segments[self._places[at]].name
             yield Row(self._numbers[at], name, self._offsets[at], self._sizes[at], line)
+
+    def still_stands(self, at: int, descriptor: int) -> bool:
+        """Tell whether the last record that was learnt of a segment is there yet.
+
+        Who reads without the lock may have learnt what was taken back since, and an inode is given to the next file when
+        a session was deleted: other records stand there then, and the file may be as large as before, or larger.
+
+        Args:
+            at: The segment, 0-based.
+            descriptor: Its file.
+        """
+        row = bisect_right(self._places, at) - 1
+        if row < 0 or self._places[row] != at:
+            return True
+        found = lines.examine(read_at(descriptor, self._sizes[row], self._offsets[row]))
+        return found is not None and found.key == self._keys[row]
 
     def begin(self, name: str, status: os.stat_result) -> None:
         """Go on with the next segment."""
