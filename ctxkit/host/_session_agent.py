@@ -227,7 +227,7 @@ class AgentSession:
             await restoring.leave(saved)
         else:
             if self._is_unsaved:
-                await restoring.store(self.agent.state.context)
+                await restoring.secure(self.agent.state.context)
             restored = await restoring.give(saved, known=self._known or (), is_start=not self._is_attached)
         self._known = restoring.given
         self._is_unsaved = restored is None

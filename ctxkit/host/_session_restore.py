@@ -79,11 +79,14 @@ class Restoring:
         """Let an agent keep the context that it has; what it lacks of the saved one is stored.
 
         Raises:
-            StoreReadError: The session cannot be read, or part of it is damaged and can be stored nowhere.
+            StoreReadError: The session cannot be read, or what would be saved over could not be stored.
         """
         theirs = await self._load(saved)
         mine = ids_of(self._agent.state.context)
-        await self.store([message for message in theirs.context if message.id not in mine])
+        lacks = [message for message in theirs.context if message.id not in mine]
+        if theirs.summary and theirs.summary != self._agent.state.summary:
+            lacks.append(self._as_message(saved.state["summary"], name=_SUMMARY))
+        await self.secure(lacks)
         logger.info(
             "agent %r has a context of its own, the saved session %r is not restored", self._agent.name, self._id
         )
@@ -98,7 +101,7 @@ class Restoring:
             is_start: Whether the agent is new; else another owner has gone on with its session, which it gets whole.
 
         Raises:
-            StoreReadError: The session cannot be read, or part of it is damaged and can be stored nowhere.
+            StoreReadError: The session cannot be read, or what is left out of it could not be stored.
         """
         loaded = await self._load(saved)
         rule: RestoreRule = self._rule if is_start else "whole"
@@ -116,7 +119,9 @@ class Restoring:
         )
         repairs += [f"{repair.kind}: {repair.what}" for repair in mended.repairs]
         dropped = [*left, *mended.dropped]
-        if not await self.store(dropped) and rule == "texts":
+        if rule != "texts":
+            await self.secure(dropped)
+        elif not await self.store(dropped):
             logger.error("the texts of session %r are not enough: what they leave out could not be stored", self._id)
             whole = Restoring(self._agent, rule="whole", max_turns=self._max_turns)
             restored = await whole.give(saved, known=known, is_start=is_start)
@@ -161,6 +166,19 @@ class Restoring:
         if kept.dropped_summary:
             whole.context.append(self._as_message(kept.dropped_summary, name=_SUMMARY))
         return state, whole.context
+
+    async def secure(self, messages: Iterable[Msg]) -> None:
+        """Store messages that are about to be dropped or saved over.
+
+        Raises:
+            StoreReadError: There is a place for them, and it failed: the session must stay as it is.
+        """
+        if not await self.store(messages):
+            msg = (
+                f"What session {self._id!r} would lose could not be stored, so it is not loaded and nothing is saved over "
+                "it. Mend the offloader of the agent."
+            )
+            raise StoreReadError(msg)
 
     async def store(self, messages: Iterable[Msg], *, must_have_a_place: bool = False) -> bool:
         """Store messages that the agent will not have; return whether they are safe, or there is no place for such."""
