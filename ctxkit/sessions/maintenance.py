@@ -84,7 +84,9 @@ async def maintain(
     delayed = {one.entry.session_id: f"{one.reason}; {one.guard}" for one in plan.delayed}
     if retention.mode == "warn":
         return MaintenanceReport(mode="warn", plan=plan, removed=removed, delayed=delayed)
-    purged = await _purge(trash, plan, before=now - retention.trash_days * DAY_S, live=entries, also=also)
+    # Who is open and not saved yet has stored what left its context already, under the id of what is in the trash.
+    alive = {entry.session_id for entry in entries} | set(in_use)
+    purged = await _purge(trash, plan, before=now - retention.trash_days * DAY_S, alive=alive, also=also)
     for one in plan.removed:
         problem = await _remove(store, one.entry, also=also)
         if problem is not None:
@@ -101,9 +103,10 @@ async def _remove(store: SessionStore, entry: SessionEntry, *, also: Deletes | N
         if isinstance(store, Trashes):
             is_moved = await store.trash(entry.session_id, saved_at=entry.updated_at)
             return None if is_moved else "it was saved or removed meanwhile"
-        await store.delete(entry.session_id)
+        # First what nothing else points to: where that fails, the next pass finds the session again.
         if also is not None:
             await also.delete(entry.session_id)
+        await store.delete(entry.session_id)
     except StoreError as exc:
         return f"it could not be removed: {exc}"
     return None
@@ -114,16 +117,15 @@ async def _purge(
     plan: MaintenancePlan,
     *,
     before: float,
-    live: Collection[SessionEntry],
+    alive: Collection[str],
     also: Deletes | None,
 ) -> list[str]:
-    alive = {entry.session_id for entry in live}
     done = []
     for session_id in dict.fromkeys(one.session_id for one in plan.purged):
         if trash is None:
             break
         try:
-            # First what nothing else points to: if the process dies in between, the next pass finds the session again.
+            # As above: if the process dies in between, the next pass finds the session again.
             if also is not None and session_id not in alive:
                 await also.delete(session_id)
             await trash.purge(session_id, trashed_before=before)

@@ -225,6 +225,17 @@ async def test_a_session_that_lives_again_keeps_its_offloaded_content(made):
 
 
 @pytest.mark.asyncio
+async def test_a_session_that_is_open_again_and_not_saved_yet_keeps_its_offloaded_content(made):
+    store, clock = made
+    offloaded = OffloadStore()
+    await fill(store, clock, 1, 2, 40)
+    await maintain(store, RULES, clock=clock)
+    clock.now += 8 * DAY_S
+    report = await maintain(store, RULES, in_use=["s2"], also=offloaded, clock=clock)
+    assert (list(report.purged), offloaded.deleted) == (["s2"], [])
+
+
+@pytest.mark.asyncio
 async def test_what_cannot_be_removed_for_good_is_tried_again(made):
     store, clock = made
     offloaded = OffloadStore()
@@ -286,7 +297,10 @@ async def test_a_store_without_a_trash_loses_at_once_what_goes_and_its_offloaded
     offloaded.fails = True
     report = await maintain(store, RULES, also=offloaded, clock=clock)
     assert report.delayed["s2"].endswith("read-only")
-    assert await alive(store) == {"s0", "s1"}
+    assert await alive(store) == {"s0", "s1", "s2"}
+    offloaded.fails = False
+    await maintain(store, RULES, also=offloaded, clock=clock)
+    assert (await alive(store), offloaded.deleted) == ({"s0", "s1"}, ["s2"])
 
 
 @pytest.mark.asyncio
