@@ -22,7 +22,8 @@ _MS: Final = 1000
 def is_of(stem: str, name: str) -> bool:
     """Return whether a file belongs to a session: transcript, state and what was set aside of them, not its lock."""
     of_session = name.startswith((stem + transcript_file.SUFFIX, stem + state_file.SUFFIX))
-    return of_session and name != f"{stem}{transcript_file.SUFFIX}.lock"
+    # Where the kernel locks no files, markers beside the lock do: `.lock.{number}`, or `.lock.guard` on Windows.
+    return of_session and not name.startswith(f"{stem}{transcript_file.SUFFIX}.lock")
 
 
 def move_to_trash(folder: Directory, stem: str, *, now: float) -> None:
