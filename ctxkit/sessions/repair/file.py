@@ -94,10 +94,10 @@ def session_files(root: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _check(folder: Directory, path: Path, codec: "Codec") -> FileReport:
-    if is_log(path.name):
+    is_one = (path.parent.parent.parent.name, path.parent.name) == _TRANSCRIPTS
+    if is_log(path.name) and not is_one:  # a session may be named `context`
         return check_log(folder, path.name)
     if path.suffix == SUFFIX:
-        is_one = (path.parent.parent.parent.name, path.parent.name) == _TRANSCRIPTS
         return check_transcript(folder, path.name, is_one=is_one)
     if path.suffix == ".json":
         return _state(folder, path, codec, write=False)

@@ -491,6 +491,15 @@ def test_a_log_is_mended_in_place_and_never_rewritten(tmp_path):
     assert repair(path).outcome == "sound"
 
 
+def test_a_transcript_whose_session_is_named_like_a_log_is_repaired_as_a_transcript(sessions):
+    path = sessions / "context.jsonl"
+    path.write_bytes(line({**HEADER, "id": "context"}) + message(1) + b"no json\n" + message(2))
+    report = repair(path)
+    assert (report.kind, report.outcome) == ("transcript", "repaired")
+    assert [item.get("id") for item in parsed(path)] == ["context", "m1", "m2"]
+    assert report.backup is not None
+
+
 def test_files_of_sessions_are_found_and_links_and_hidden_ones_are_not(tmp_path):
     for name in (
         "b/abc.jsonl",
