@@ -34,9 +34,11 @@ class Worker:
         with self._guard:
             thread, self._thread = self._thread, None
         if thread is not None and self._pid == os.getpid():
-            if self._closed is not None:
-                await asyncio.wrap_future(thread.submit(self._closed))
+            closing = None if self._closed is None else thread.submit(self._closed)
             thread.shutdown(wait=False)
+            if closing is not None:
+                # Who is cancelled does not keep it: what is open belongs to that thread, and another one cannot close it.
+                await asyncio.shield(asyncio.wrap_future(closing))
 
     def _own(self) -> ThreadPoolExecutor:
         with self._guard:

@@ -176,6 +176,24 @@ async def test_a_writer_that_waits_for_another_one_too_long_says_so(path, store)
 
 
 @pytest.mark.asyncio
+async def test_a_close_that_is_cancelled_while_a_save_waits_closes_all_the_same(path, store):
+    await store.save("s", state(*talk(1)))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    saving = asyncio.create_task(store.save("s", state(*talk(2))))
+    closing = asyncio.create_task(store.aclose())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    other.execute("ROLLBACK")
+    other.close()
+    await saving
+    assert closing.cancelled()
+    assert (await store.load("s")).state == state(*talk(2))
+
+
+@pytest.mark.asyncio
 async def test_what_was_deleted_is_in_none_of_the_files(store, path):
     secret = "PURPLE-ELEPHANT-4711"
     await store.save("s", state(*talk(1), summary=secret))
