@@ -11,6 +11,7 @@ from .recorder import Cut, Named, Step, Synced, SyncFailed, Written
 
 _T = TypeVar("_T")
 
+
 class Pick(Protocol):
     """Chooses one of what may be on a disk."""
 

@@ -66,11 +66,7 @@ class Round:
 def body_of(name: str, number: int) -> str:
     """Return the body of a writer's record."""
     chance = Random(f"{name}-{number}")
-    dice = chance.random()
-    for share, least, most in SIZES:
-        if dice < share:
-            break
-        dice -= share
+    least, most = chance.choices([between for _, *between in SIZES], [share for share, *_ in SIZES])[0]
     size = chance.randint(least, most)
     unit = f"{name}-{number};"
     return f'{{"id":"{name}-{number}","text":"{(unit * (size // len(unit) + 1))[:size]}"}}'
@@ -183,8 +179,9 @@ def _live_and_die(one: Round) -> Sequence[Sequence[str]]:
     told = []
     for pid, listen in writers:
         os.waitpid(pid, 0)
-        with open(listen, "rb") as said:
-            told.append([line.decode().rstrip("\n") for line in said.read().splitlines(keepends=True) if line[-1:] == b"\n"])
+        with os.fdopen(listen, "rb") as said:
+            *words, _ = said.read().decode().split("\n")  # the last one may have been cut short
+        told.append(words)
     return told
 
 

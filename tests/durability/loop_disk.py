@@ -31,7 +31,9 @@ class LoopDisk:
 
     def power_on(self) -> None:
         """Mount it; the journal is replayed."""
-        subprocess.run(["mount", "-t", self.kind, "-o", "loop", self._image, self.mount_point], check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "-t", self.kind, "-o", "loop", self._image, self.mount_point], check=True, capture_output=True
+        )
 
     def power_off(self) -> None:
         """Unmount it, after its power was cut."""

@@ -44,7 +44,7 @@ async def record_life(place: Path, seed: str) -> tuple[Life, Recorder]:
     disk.mkdir()
     recorder = Recorder(disk)
     with recorder.recording():
-        await Liver(recorder, chance, life).live(chance.randint(4, 9))
+        await Liver(recorder, chance, life).live(chance.randint(4, 14))
     shutil.rmtree(disk)
     return life, recorder
 
@@ -96,28 +96,25 @@ async def look_at_lives(
 
 
 @pytest.mark.row("A8", "X1")
-def test_whatever_part_of_what_was_not_synced_is_on_the_disk_nothing_that_was_told_of_is_lost(
-    quick, volume, record_testsuite_property
-):
+def test_whatever_part_of_what_was_not_synced_is_on_the_disk_nothing_that_was_told_of_is_lost(quick, volume, figures):
     states = volume(short=1_500, full=20_000)
     lives = asyncio.run(look_at_lives(quick, states))
-    print(f"{states} states of {lives} lives")
-    record_testsuite_property("crash states", f"{states} of {lives} lives")
+    figures(f"crash states: {states:,} after every step of {lives} lives of two stores: 0 lost, 0 twice, all parse")
 
 
 def test_a_store_that_synced_no_file_would_be_seen_to_lose(quick):
-    with pytest.raises(AssertionError, match="lost|is not what was sent"):
+    with pytest.raises(AssertionError, match=r"lost|is not what was sent"):
         asyncio.run(look_at_lives(quick, 1_500, forget=lambda of, step: is_sync(step) and step.node not in of.folders))
 
 
 def test_a_store_that_synced_no_directory_would_be_seen_to_lose(quick):
-    with pytest.raises((AssertionError, RecordNotFoundError), match="lost|Nothing is stored"):
+    with pytest.raises((AssertionError, RecordNotFoundError), match=r"lost|Nothing is stored"):
         asyncio.run(look_at_lives(quick, 1_500, forget=lambda of, step: is_sync(step) and step.node in of.folders))
 
 
 def test_a_store_that_mended_no_line_in_the_middle_would_be_seen_to_leave_it(quick, monkeypatch):
     monkeypatch.setattr(mend, "blank", lambda *_: None)
-    with pytest.raises(AssertionError, match="is no JSON"):
+    with pytest.raises(pytest.fail.Exception, match="is no JSON"):
         asyncio.run(look_at_lives(quick, 1_500))
 
 

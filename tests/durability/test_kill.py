@@ -100,19 +100,22 @@ class Place:
         )
 
 
-def kill_again_and_again(roots: Sequence[Path], *, rounds: int, appended: int, writers: int, seed: int) -> Figures:
+def kill_again_and_again(
+    roots: Sequence[Path], *, rounds: int, appended: int, torn: int, writers: int, seed: int
+) -> Figures:
     """Let writers live and die, and check what is left after each death.
 
     Args:
         roots: Directories to use.
         rounds: Deaths, at least.
         appended: Records that were acknowledged, at least.
+        torn: Deaths that left half a line, at least.
         writers: Processes that die together.
         seed: Of all that is random here; when a process dies in its work is not.
     """
     chance, figures, place = Random(seed), Figures(), None
     with Nursery() as nursery:
-        while place is None or figures.rounds < rounds or figures.appended < appended:
+        while place is None or figures.rounds < rounds or figures.appended < appended or figures.torn < torn:
             if figures.rounds % ROUNDS_PER_PLACE == 0:
                 figures.leave(place)
                 place = Place.any_of(roots, chance)
@@ -144,19 +147,17 @@ def roots(tmp_path) -> Iterator[Sequence[Path]]:
 @pytest.mark.row("A8", "X1")
 @pytest.mark.parametrize(("writers", "share"), [(1, 3), (4, 1)])
 def test_what_killed_writers_were_told_is_stored_is_there_once_whole_and_in_order(
-    roots, volume, is_full, record_testsuite_property, writers, share
+    roots, volume, figures, writers, share
 ):
-    figures = kill_again_and_again(
+    seen = kill_again_and_again(
         roots,
         rounds=volume(short=15, full=250) * share,
         appended=volume(short=50, full=5_000) * share,
+        torn=volume(short=0, full=1),  # so few deaths may all miss a write
         writers=writers,
         seed=SEED + writers,
     )
-    print(f"{writers} writers: {figures}")
-    record_testsuite_property(f"kill -9, {writers} writers", str(figures))
-    assert figures.put > 0
-    assert figures.mended > 0
-    assert figures.segments > figures.places
-    if is_full:
-        assert figures.torn > 0
+    figures(f"kill -9 of {writers}: {seen}: 0 lost, 0 twice, 0 gaps, 0 partial")
+    assert seen.put > 0
+    assert seen.mended > 0
+    assert seen.segments > seen.places

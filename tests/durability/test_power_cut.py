@@ -104,22 +104,19 @@ def place(tmp_path) -> Iterator[Path]:
 
 
 @pytest.mark.row("A8", "X1")
-@pytest.mark.parametrize(("kind", "short", "full"), [("ext4", 12, 300), ("xfs", 6, 60)])
-def test_what_was_told_to_be_stored_survives_a_power_cut(
-    place, volume, record_testsuite_property, kind, short, full
-):
+@pytest.mark.parametrize(("kind", "rounds"), [("ext4", {"short": 12, "full": 300}), ("xfs", {"short": 6, "full": 60})])
+def test_what_was_told_to_be_stored_survives_a_power_cut(place, volume, figures, kind, rounds):
     with LoopDisk(place, kind) as disk:
-        figures = cut_again_and_again(disk, rounds=volume(short=short, full=full), seed=SEED)
-    print(f"{kind}: {figures}")
-    record_testsuite_property(f"power cut, {kind}", str(figures))
-    assert figures.appended > 0
-    assert figures.put > 0
-    assert figures.saved > 0
+        seen = cut_again_and_again(disk, rounds=volume(**rounds), seed=SEED)
+    figures(f"power cut of {kind}: {seen}")
+    assert seen.appended > 0
+    assert seen.put > 0
+    assert seen.saved > 0
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
-def test_a_power_cut_without_syncs_loses_something_so_the_test_can_see_it(place, volume, kind):
+def test_a_power_cut_without_syncs_loses_something_so_the_test_can_see_it(place, volume, figures, kind):
     with LoopDisk(place, kind) as disk:
-        figures = cut_again_and_again(disk, rounds=volume(short=2, full=20), seed=SEED, is_control=True)
-    print(f"{kind}, no sync: {figures.appended} appended, {len(figures.lost)} lost")
-    assert figures.lost
+        seen = cut_again_and_again(disk, rounds=volume(short=2, full=20), seed=SEED, is_control=True)
+    figures(f"power cut of {kind} without syncs: {seen.appended} appended, {len(seen.lost)} lost")
+    assert seen.lost
