@@ -66,9 +66,15 @@ def highest_epoch(folder: Directory) -> int:
         return 0
     try:
         epoch = json.loads(read_at(descriptor, _MOST_BYTES, 0))["epoch"]
-    except (ValueError, TypeError, KeyError) as exc:
-        msg = f"{str(folder.path / _NAME)!r} is no fence: remove it when no other owner of the session runs."
-        raise StoreWriteError(msg) from exc
+    except (ValueError, TypeError, KeyError, RecursionError) as exc:
+        raise _no_fence(folder) from exc
     finally:
         os.close(descriptor)
-    return int(epoch)
+    if not isinstance(epoch, int):
+        raise _no_fence(folder)
+    return epoch
+
+
+def _no_fence(folder: Directory) -> StoreWriteError:
+    msg = f"{str(folder.path / _NAME)!r} is no fence: remove it when no other owner of the session runs."
+    return StoreWriteError(msg)

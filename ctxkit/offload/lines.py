@@ -31,8 +31,9 @@ _OPENING: Final = b',"_ctxkit":{"k":'
 _TRAILER: Final = re.compile(
     rb',"_ctxkit":\{"k":(?P<key>"(?:[^"\\]|\\.){0,3600}"),(?:"t":"(?P<kind>[a-z0-9_]{1,40})",)?'
     rb'(?:"p":"(?P<provenance>[a-z+]{1,80})",)?(?:"b":(?P<spilled>[0-9]{1,15}),)?'
-    rb'(?:"m":(?P<more>[0-9]{1,9}),)?"n":(?P<number>[0-9]{1,15}),"c":"(?P<sum>[0-9a-f]{8})"\}\}'
+    rb'(?:"m":(?P<more>[0-9]{1,9}),)?"n":(?P<number>[0-9]{1,15}),"c":"(?P<sum>[0-9a-f]{8})"\}\}\r?'
 )
+"""An editor may have given every line a carriage return, of which the checksum says nothing."""
 TRAILER_BYTES: Final = 4096
 """No trailer is longer than this: a key of 300 characters takes at most 3,600 bytes when all of it is escaped."""
 
@@ -170,9 +171,13 @@ def examine(line: bytes) -> Line | None:
         if named is None:
             return None
         spill = Spill(named["name"].decode(), int(match["spilled"]))
+    try:
+        key = json.loads(match["key"])
+    except ValueError:
+        return None  # the checksum fits, but ctxkit did not write it
     kind = match["kind"].decode() if match["kind"] else MESSAGE
     provenance = match["provenance"].decode() if match["provenance"] else ""
-    return Line(b"", int(match["number"]), json.loads(match["key"]), kind, provenance, spill, int(match["more"] or 0))
+    return Line(b"", int(match["number"]), key, kind, provenance, spill, int(match["more"] or 0))
 
 
 def unseal(line: bytes) -> Line | None:

@@ -18,6 +18,8 @@ LOG_NAME: Final = "context.jsonl"
 _SEGMENT: Final = re.compile(r"context(?:-([0-9]{4,9}))?\.jsonl")
 _CHUNK_BYTES: Final = 1 << 20
 _SAID: Final = ("message", "")
+_LONGEST_GAP: Final = 1_000_000_000
+"""Damage may leave a gap between two numbers; a wider one was never written, and would use up the numbers there are."""
 
 
 def segment_name(number: int) -> str:
@@ -182,11 +184,12 @@ class LogIndex:
         """Take in what is known of the next line of the last segment.
 
         Args:
-            line: The line; its number counts only where it is above all before it.
+            line: The line; its number counts only where it is above all before it, and not by far.
             size: Its bytes, without the line break.
         """
         row, segment = len(self._numbers), self.segments[-1]
-        self._numbers.append(line.number if line.number is not None and line.number > self.last else self.last + 1)
+        is_next = line.number is not None and 0 < line.number - self.last <= _LONGEST_GAP
+        self._numbers.append(line.number if line.number is not None and is_next else self.last + 1)
         self._places.append(len(self.segments) - 1)
         self._offsets.append(segment.end)
         self._sizes.append(size)

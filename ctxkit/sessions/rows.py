@@ -1,6 +1,5 @@
 """The row that a store keeps beside a state: what it is, how it advances, and its JSON in the seed's words."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -8,6 +7,7 @@ from typing import Any, Final
 from ctxkit.sessions.store import SessionEntry
 
 _MS: Final = 1000
+_LARGEST: Final = 1 << 63
 
 
 def next_row(
@@ -82,6 +82,6 @@ def row_from_json(raw: object) -> SessionEntry:
 
 
 def _number(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+        return None  # also what is no number, as JSON has it
     return int(value)

@@ -165,7 +165,7 @@ class SqliteSessionStore:
     def _guarded(self, call: Callable[[], _T], error: type[StoreError], what: str) -> _T:
         try:
             return call()
-        except (sqlite3.Error, OSError) as exc:
+        except (sqlite3.Error, OSError, OverflowError) as exc:  # the last for an epoch that no column holds
             self._close()
             msg = f"The sessions in {str(self.path)!r} could not be {what}: {exc}. {_remedy(exc)}"
             raise error(msg) from exc
@@ -236,7 +236,7 @@ class SqliteSessionStore:
         )
         for entry, state in found:
             try:
-                return SavedSession(state=decode_state(state.encode()), entry=_row(entry))
+                return SavedSession(state=decode_state(_text(state).encode()), entry=_row(entry))
             except ValueError as exc:
                 msg = f"The saved state of session {session_id[:200]!r} in {str(self.path)!r} is broken: {exc}."
                 raise StoreReadError(msg) from exc
@@ -256,7 +256,7 @@ class SqliteSessionStore:
         key = fsname(session_id)
         with self._transaction() as connection:
             last = connection.execute("SELECT max(trashed_ms) FROM sessions WHERE key = ?", (key,)).fetchone()[0]
-            at = max(round(self._clock() * _MS), (last or 0) + 1)
+            at = max(round(self._clock() * _MS), _number(last or 0) + 1)
             where, values = "key = ? AND trashed_ms = 0", [at, key]
             if saved_at is not None:
                 where, values = f"{where} AND updated_ms = ?", [*values, round(saved_at * _MS)]
@@ -277,7 +277,7 @@ class SqliteSessionStore:
     def _trashed(self) -> Sequence[TrashedSession]:
         query = "SELECT entry, trashed_ms FROM sessions WHERE trashed_ms > 0 ORDER BY trashed_ms, key"
         return [
-            TrashedSession(session_id=_row(entry).session_id, trashed_at=at / _MS)
+            TrashedSession(session_id=_row(entry).session_id, trashed_at=_number(at) / _MS)
             for entry, at in self._open().execute(query)
         ]
 
@@ -295,14 +295,28 @@ def _raise_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) ->
 
 def _highest_epoch(connection: sqlite3.Connection, session_id: str) -> int:
     found = connection.execute("SELECT epoch FROM epochs WHERE key = ?", (fsname(session_id),)).fetchone()
-    return int(found[0]) if found is not None else 0
+    return _number(found[0]) if found is not None else 0
 
 
-def _row(entry: str) -> SessionEntry:
+def _row(entry: object) -> SessionEntry:
     try:
-        return row_from_json(json.loads(entry))
-    except ValueError as exc:
+        return row_from_json(json.loads(_text(entry)))
+    except (ValueError, RecursionError) as exc:
         raise sqlite3.DatabaseError(str(exc)) from exc
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):  # SQLite takes any value in any column
+        msg = f"there is a {type(value).__name__} where a text is to be"
+        raise sqlite3.DatabaseError(msg)
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        msg = f"there is a {type(value).__name__} where a whole number is to be"
+        raise sqlite3.DatabaseError(msg)
+    return value
 
 
 def _remedy(exc: Exception) -> str:
