@@ -202,8 +202,11 @@ class SessionMiddleware(MiddlewareBase):
     async def on_acting(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[ToolChunk | ToolResponse, None]:
-        """Keep the hold alive while a tool runs, however long it takes."""
-        async with self._alive(self._agents.get(agent)):
+        """Keep the hold alive while a tool runs, however long it takes; its result is stored under this owner's number."""
+        session = self._agents.get(agent)
+        if session is not None:
+            await session.fence_offload()  # a reply that goes on with a call has no reasoning before it
+        async with self._alive(session):
             async for chunk in next_handler():
                 yield chunk
 

@@ -3,11 +3,14 @@
 import asyncio
 
 import pytest
+from agentscope.event import ConfirmResult, RequireUserConfirmEvent, UserConfirmResultEvent
 from agentscope.message import AssistantMsg
+from agentscope.tool import FunctionTool
 
 from ctxkit import (
     FileStore,
     HostCodec,
+    MemoryStore,
     SessionMiddleware,
     StoreOffloader,
 )
@@ -15,7 +18,7 @@ from ctxkit.errors import SessionLockedError
 from ctxkit.sessions import Hold
 from ctxkit.testing import call
 from tests.host.agents import applied, events_of, fetch, fetches, text_of, told, user
-from tests.host.session_agents import Gate, locks, saved_state, scribe
+from tests.host.session_agents import Gate, locks, parked, saved_state, scribe
 
 pytestmark = pytest.mark.asyncio
 
@@ -120,6 +123,31 @@ async def test_an_owner_that_lost_its_session_writes_neither_state_nor_records(s
     assert "First is done." not in text_of((await saved_state(store)).context)
     assert [entry async for entry in offload.list("s-1")] == []
     assert applied(first) == []
+
+
+@pytest.mark.row("O4")
+async def test_the_result_of_a_call_that_a_person_allowed_is_stored_under_the_number_of_its_owner(store):
+    offload, later = MemoryStore(), []
+
+    async def transfer(amount: int) -> str:
+        """Transfer money.
+
+        Args:
+            amount (int): How much.
+        """
+        later.append(await offload.fence("s-1", 1 << 60))  # somebody has taken the session over meanwhile
+        return "A long receipt. " * 20_000
+
+    session = SessionMiddleware(store)
+    _, events = await parked(session)
+    (request,) = [event for event in events if isinstance(event, RequireUserConfirmEvent)]
+    agent = scribe(session, ["Done."], tools=[FunctionTool(transfer)], offloader=StoreOffloader(offload, HostCodec()))
+    yes = [ConfirmResult(confirmed=True, tool_call=asked) for asked in request.tool_calls]
+    events = await events_of(agent.reply_stream(UserConfirmResultEvent(reply_id=request.reply_id, confirm_results=yes)))
+
+    assert later
+    assert "store.failed" in told(events)
+    assert [entry async for entry in offload.list("s-1")] == []
 
 
 @pytest.mark.row("O4")
