@@ -61,7 +61,8 @@ class InstantModel:
 
 async def soak(turns: int, path: Path) -> None:
     """Let the turns pass, and look what is left of them."""
-    pulse, model, codec, config = Pulse(turns), InstantModel(), FakeCodec(), settings()
+    pulse, model, config = Pulse(turns), InstantModel(), settings()
+    codec: Any = FakeCodec()  # it stands for the host's, as far as ctxkit reads it
     failures = failed_searches = 0
 
     async def emit(name: str, _: Mapping[str, Any]) -> None:
@@ -71,7 +72,7 @@ async def soak(turns: int, path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="r7-") as folder:
         store = FileStore(folder)
         guard = OffloadGuard(StoreOffloader(store, codec), codec=codec, timeout_s=60)
-        port = FakePort(model=model)
+        port: Any = FakePort(model=model)
         engine = Engine(port, codec, counter=await load_counter(), guard=guard)
         search_ms: list[float] = []
 
