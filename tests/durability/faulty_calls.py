@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import sys
+import threading
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -19,7 +20,14 @@ CALLS = (
 )
 SHORT = 0
 """In place of an error: writes and reads do a part of what they were asked for, and say so."""
+HANG = -1
+"""In place of an error: a call does not come back until `stop`."""
 FAULTS = {name: getattr(errno, name) for name in ("EIO", "ENOSPC", "EDQUOT", "EMFILE", "EROFS")} | {"short": SHORT}
+FAILURES = [
+    pytest.param((fault, for_ever), id=f"{fault}-{'for-ever' if for_ever else 'once'}")
+    for fault in FAULTS
+    for for_ever in (False, True)
+]
 
 _STORES = tuple(f"{Path(ctxkit.__file__).parent / room}{os.sep}" for room in ("offload", "sessions"))
 _BETWEEN = ("pathlib.py", "shutil.py", "contextlib.py", "os.py")
@@ -50,6 +58,7 @@ class FaultyCalls:
         self._watch = watch
         self._is_due: Callable[[str, int], bool] = lambda _name, _number: False
         self._fault = SHORT
+        self._gate = threading.Event()
         for name in CALLS:
             monkeypatch.setattr(os, name, self._between(name, getattr(os, name)))
         monkeypatch.setattr(fcntl, "flock", self._between("flock", fcntl.flock))
@@ -63,11 +72,13 @@ class FaultyCalls:
         """Let every call of some functions fail, but for the first `after` of them."""
         self.count, self.failed, self._fault = 0, [], fault
         seen = count(1)
+        self._gate.clear()
         self._is_due = lambda name, _at: name in names and next(seen) > after
 
     def stop(self) -> None:
-        """Let no call fail any more."""
+        """Let no call fail any more, and those that hang come back."""
         self._is_due = lambda _name, _number: False
+        self._gate.set()
 
     def _between(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -87,6 +98,9 @@ class FaultyCalls:
 
     def _fail(self, name: str, real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.failed.append(name)
+        if self._fault == HANG:
+            self._gate.wait()
+            return real(*args, **kwargs)
         if self._fault == SHORT:
             if name in {"write", "pwrite"}:
                 args = (args[0], bytes(args[1])[: len(args[1]) // 3 + 1], *args[2:])
