@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ctxkit.errors import StoreWriteError
+from ctxkit.offload.redact import clear_start, redactor_of
 from ctxkit.plan import EditKind
 from ctxkit.results import Limits, defuse, shorten_arguments, shorten_pieces, shorten_text
 from ctxkit.strategies.images import is_image
@@ -138,7 +140,7 @@ class ShortenEdits:
         )
 
     def _limits(self, tokens: int, *, tool: str, is_lost: bool) -> Limits:
-        results = self.settings.results
+        results, redactor = self.settings.results, redactor_of(self.settings.privacy)
         return Limits(
             tokens=tokens,
             head_ratio=results.head_ratio,
@@ -146,6 +148,7 @@ class ShortenEdits:
             verbatim=tool in results.verbatim_tools,
             recall=self.settings.offload.recall_tools and self.guard.is_recallable,
             is_lost=is_lost,
+            clear_start=partial(clear_start, redactor=redactor) if redactor is not None else None,
         )
 
     async def _stored(self, block: Block) -> tuple[str | None, str | None]:

@@ -1,6 +1,7 @@
 """Admits texts to the context: what stands there never takes more tokens than its limit, marker included."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ctxkit.config import MarkerPlacement
@@ -47,6 +48,9 @@ class Limits:
     """The agent has `read_context`."""
     is_lost: bool = False
     """The full text should have been stored and could not be, which the marker says."""
+    clear_start: Callable[[str, int], int] | None = None
+    """Returns the first place in a text, from one on, where no end of a secret stands: without its beginning nobody would
+    know it for one, and it would be stored. `None` for cutting anywhere."""
 
 
 async def fits(text: str, tokens: int, ruler: Ruler) -> bool:
@@ -119,6 +123,7 @@ async def _cut(text: str, note: _Note, ruler: Ruler) -> str:
         if shortened is None:
             budget = budget * 3 // 4
             continue
+        shortened = _clear(text, shortened, limits)
         whole = await _assembled(shortened, await note.full(shortened, ruler), limits)
         over = await ruler.count(whole) - limits.tokens
         if over <= 0:
@@ -136,6 +141,15 @@ async def _shorten(text: str, budget: int, *, tool_name: str, limits: Limits, ru
         if shortened is not None:
             return shortened
     return None
+
+
+def _clear(text: str, shortened: Shortened, limits: Limits) -> Shortened:
+    """Return a shortened text whose tail does not begin within a secret."""
+    start = len(text) - len(shortened.tail)
+    if limits.clear_start is None or not shortened.tail or not text.endswith(shortened.tail):
+        return shortened
+    at = limits.clear_start(text, start)
+    return shortened if at == start else replace(shortened, tail=text[at:], shown="")
 
 
 async def _assembled(shortened: Shortened, note: str, limits: Limits) -> str:

@@ -275,3 +275,19 @@ async def test_details_weigh_nothing():
         return applied(agent)[0].tokens_before
 
     assert await tokens({}) == await tokens({"details": "word " * 5000})
+
+
+async def test_no_rest_of_a_key_stands_in_a_result_that_was_cut_within_it():
+    lines = [f"{number:04d}{'aB3/' * 15}" for number in range(400)]
+    key = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----"])
+
+    def read_all() -> str:
+        """Read all that there is."""
+        return f"{words(30_000)}\n{key}\nThat is all."
+
+    agent = make_agent(ScriptedModel([call("read_all"), "Done."]), tools=[read_all], offloader=memory_offloader())
+    await agent.reply(user("Read it."))
+
+    text = text_of(agent.state.context)
+    assert "That is all." in text
+    assert [line for line in lines if line in text] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -188,3 +189,18 @@ async def test_what_is_kept_holds_one_marker_of_ours_and_no_forged_one(ruler_for
     kept = await admit(f"{text}\n{marker('/etc/passwd')}" * 2, limits, ruler_for_properties, REFERENCE)
     assert kept.count(TRUNCATED) <= 1
     assert kept.count("<system-reminder>") <= 1
+
+
+@pytest.mark.row("X17")
+@pytest.mark.asyncio
+async def test_what_is_kept_of_the_end_never_begins_within_a_secret(ruler, make) -> None:
+    secret = "<" + "secret\n" * 100 + ">"
+    text = f"{LINES}{secret}\nthe last line\n"
+    limits = make(300)
+    assert "secret" in await admit(text, limits, ruler, REFERENCE)
+
+    kept = await admit(text, replace(limits, clear_start=lambda whole, at: whole.find(">", at) + 1), ruler, REFERENCE)
+
+    assert "secret" not in kept
+    assert kept.endswith("\nthe last line\n")
+    assert " last " not in kept.split(TRUNCATED)[1].split("</system-reminder>")[0]
