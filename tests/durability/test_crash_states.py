@@ -3,10 +3,9 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import TypeGuard
 
 import pytest
@@ -26,13 +25,6 @@ pytestmark = [
     pytest.mark.may_block("makes thousands of small disks"),
     pytest.mark.skipif(not hasattr(os, "fdatasync"), reason="records the system calls of POSIX"),
 ]
-
-
-@pytest.fixture
-def quick() -> Iterator[Path]:
-    """A directory in memory where there is one."""
-    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as place:
-        yield Path(place)
 
 
 async def record_life(place: Path, seed: str) -> tuple[Life, Recorder]:
@@ -66,7 +58,7 @@ async def look_at_states(place: Path, life: Life, root: int, trace: Sequence[Ste
             shown.mkdir()
             state.make(shown)
             try:
-                await look(shown, life, told)
+                await look(shown, life, told, is_power_cut=number > 0)
             except BaseException as exc:
                 exc.add_note(f"life {life.seed!r}, step {at} of {len(trace)}, state {number}")
                 raise

@@ -87,13 +87,14 @@ class Place:
             promises=Promises(root, limits),
         )
 
-    def round(self, turn: int, *, writers: int, live_s: float) -> Round:
-        """Return the next life of writers there."""
+    def round(self, turn: int, *, writers: int, chance: Random) -> Round:
+        """Return the next life of writers there: half of them die as they begin, as far as the machine is slow."""
         return Round(
             root=str(self.root),
             names=[f"r{turn}w{number}" for number in range(writers)],
             epoch=turn + 1,
-            live_s=live_s,
+            live_s=chance.uniform(0.002, 0.120),
+            is_at_work=chance.random() < 0.5,
             record_bytes=self.record_bytes,
             segment_bytes=self.segment_bytes,
             fsync=self.fsync,
@@ -120,7 +121,7 @@ def kill_again_and_again(
                 figures.leave(place)
                 place = Place.any_of(roots, chance)
             is_planted = plant(place.root, chance)
-            one = place.round(figures.rounds, writers=writers, live_s=chance.uniform(0.002, 0.120))
+            one = place.round(figures.rounds, writers=writers, chance=chance)
             try:
                 for name, told in zip(one.names, nursery.run(one), strict=True):
                     assert not [word for word in told if word.startswith("!")]
