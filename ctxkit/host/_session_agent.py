@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ class Keeping:
     agent_id: str
     delivery: Mapping[str, str]
     """Where answers go of sessions that say nothing of it."""
+    timeout_s: float
+    """Seconds that loading or saving one may take."""
 
 
 class AgentSession:
@@ -211,7 +214,7 @@ class AgentSession:
         """
         if self._is_attached and not self._is_advanced:
             return None
-        saved = await self.keeping.store.load(self.session_id)
+        saved = await self._load()
         restored = None if saved is None else await self._take(saved)
         self._is_attached = True
         # Who reads without the lock may have read what another owner is about to replace.
@@ -219,6 +222,15 @@ class AgentSession:
         if restored is not None:
             self._tell_restored(restored)
         return restored
+
+    async def _load(self) -> SavedSession | None:
+        timeout_s = self.keeping.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.keeping.store.load(self.session_id)
+        except TimeoutError as exc:
+            msg = f"Loading session {self.session_id!r} took more than {timeout_s:g} s: see what its store waits for."
+            raise StoreReadError(msg) from exc
 
     async def _take(self, saved: SavedSession) -> Restored | None:
         restoring = Restoring(self.agent, rule=self.keeping.rule, max_turns=self.keeping.max_turns)

@@ -60,7 +60,7 @@ class SessionMiddleware(MiddlewareBase):
         also: A store of what has left the contexts, from which a session goes together with its saved state.
         agent_id: Whose sessions they are, for the index.
         delivery: Where the answers go (channel, peer, thread), for the index, unless the session knows better.
-        timeout_s: Seconds that saving after a reply may take.
+        timeout_s: Seconds that loading a session before a reply, and saving it after one, may take.
 
     Raises:
         ConfigError: A setting that cannot work.
@@ -96,10 +96,10 @@ class SessionMiddleware(MiddlewareBase):
             max_turns=max_turns,
             agent_id=agent_id,
             delivery=dict(delivery or {}),
+            timeout_s=timeout_s,
         )
         self._retention = retention
         self._also = also
-        self._timeout_s = timeout_s
         self._agents: WeakKeyDictionary[Agent, AgentSession] = WeakKeyDictionary()
         self._left_alone: WeakSet[Agent] = WeakSet()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -315,10 +315,10 @@ class SessionMiddleware(MiddlewareBase):
 
     async def _save_in_time(self, session: AgentSession) -> None:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._keeping.timeout_s):
                 await session.save_if_possible()
         except TimeoutError:
-            problem = f"saving took more than {self._timeout_s:g} s"
+            problem = f"saving took more than {self._keeping.timeout_s:g} s"
             logger.warning("session %r could not be saved: %s", session.session_id, problem)
             session.tell(telemetry.SESSION_SAVE_FAILED, problem=problem)
 

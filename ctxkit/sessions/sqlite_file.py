@@ -20,7 +20,12 @@ _APPLICATION: Final = 0x43_54_58_4B
 """`CTXK` in `PRAGMA application_id`: a database that is not ours is left alone."""
 
 _OTHERS: Final = 0o077
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+"""What SQLite adds to the name of a database for its own files."""
 _PAUSE_S: Final = 0.01
+_BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_PRIMARY_CODE: Final = 0xFF
+"""The primary part of an error's code; the rest says more exactly what it was."""
 
 _SCHEMA: Final = (
     # Several rows of one key: the live one has `trashed_ms` 0, and each one in the trash the time at which it went there.
@@ -77,21 +82,26 @@ def open_database(path: Path, *, busy_timeout_s: float) -> sqlite3.Connection:
 
 def _make_private(path: Path) -> None:
     with Directory.at(path.parent, create=True) as folder:
-        status = folder.status(path.name)
-        if status is None:
+        for suffix in ("", *_BESIDE):
+            _check_plain(folder.status(path.name + suffix))
+        if folder.status(path.name) is None:
             try:
                 os.close(folder.open(path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
             except FileExistsError:
                 return  # another process has just made it, as privately
             folder.sync()
             return
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            msg = "is no plain file of one name"
-            raise OSError(msg)
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", *_BESIDE):
             found = folder.status(path.name + suffix)
-            if found is not None and stat.S_ISREG(found.st_mode) and found.st_mode & _OTHERS:
+            if found is not None and found.st_mode & _OTHERS:
                 os.chmod(f"{path}{suffix}", PRIVATE_FILE)  # noqa: PTH101 - no descriptor: see `_opening`
+
+
+def _check_plain(status: os.stat_result | None) -> None:
+    """Refuse what SQLite would follow, or write through, to somewhere else."""
+    if status is not None and (not stat.S_ISREG(status.st_mode) or status.st_nlink > 1):
+        msg = "it, or a file of SQLite's beside it, is no plain file of one name"
+        raise OSError(msg)
 
 
 @contextmanager
@@ -128,9 +138,9 @@ def _switch_to_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as exc:
             # SQLite does not wait here for another connection that switches at the same time.
-            if time.monotonic() > deadline:
+            if exc.sqlite_errorcode & _PRIMARY_CODE not in _BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE_S)
         else:

@@ -57,6 +57,24 @@ async def test_a_store_that_hangs_holds_no_reply_up(store):
     assert set(told(events)) == {"session.save_failed"}
 
 
+async def test_a_saved_session_whose_store_hangs_holds_no_reply_up_and_is_not_saved_over(store):
+    never = asyncio.Event()
+
+    async def hang(session_id):
+        await never.wait()
+
+    session = SessionMiddleware(store, timeout_s=0.2)
+    await scribe(session, ["Noted."]).reply(user("My number is 4711."))
+    load, store.load = store.load, hang
+
+    events = await events_of(scribe(session, ["Hm."]).reply_stream(user("What is my number?")))
+
+    store.load = load
+    assert set(told(events)) == {"session.save_failed"}
+    assert "took more than 0.2 s" in next(e.value["problem"] for e in events if isinstance(e, ContextEvent))
+    assert text_of((await saved_state(store)).context) == "My number is 4711.\nNoted."
+
+
 async def test_a_session_that_cannot_be_read_is_not_saved_over_and_found_again(store):
     session = SessionMiddleware(store)
     await scribe(session, ["Noted."]).reply(user("My number is 4711."))
