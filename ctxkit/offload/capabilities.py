@@ -59,8 +59,8 @@ class Fences(Protocol):
         """Raise a session's fence to an epoch, durably, and return this store as the owner of that epoch uses it.
 
         What the returned store appends or puts in the session is refused as soon as a higher epoch has been fenced,
-        checked in the same step that writes; writes of the store itself are never refused. Its other sessions, and all
-        reads, are as in this store.
+        checked in the same step that writes, also after the session was deleted; writes of the store itself are never
+        refused. Its other sessions, and all reads, are as in this store.
 
         Args:
             session_id: The session.

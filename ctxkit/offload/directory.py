@@ -229,15 +229,15 @@ class Directory:
 
     def tidy(self) -> None:
         """Make the files of this directory private and remove what killed writers left half done."""
-        with os.scandir(self.path if self._fd is None else self._fd) as found:
-            items = [(item.name, item.stat(follow_symlinks=False)) for item in found]
-        for name, status in items:
-            if not stat.S_ISREG(status.st_mode):
-                continue
+        for name in self.names():
+            status = self.status(name)
+            if status is None or not stat.S_ISREG(status.st_mode):
+                continue  # another writer's temporary file, gone since
             if name.startswith(_TEMPORARY) and time.time() - status.st_mtime > _STALE_S:
                 self.unlink(name)
             elif status.st_mode & _OTHERS and self._fd is not None and status.st_nlink == 1:
-                os.close(self.open(name, os.O_RDONLY))
+                with suppress(FileNotFoundError):
+                    os.close(self.open(name, os.O_RDONLY))
 
     def remove_tree(self, name: str) -> None:
         """Remove a directory of this one with all that is in it; a link is removed, not followed."""

@@ -157,7 +157,7 @@ class Disk:
                 return False
 
     def delete(self, session_id: str, epoch: int | None) -> None:
-        """Remove a session's directory; one that is not there is no error."""
+        """Remove a session's directory, or of one that was fenced all but the fence; one that is not there is no error."""
         name = fsname(session_id)
         with self._guard:
             log = self._logs.pop(name, None)
@@ -169,7 +169,10 @@ class Disk:
                     with sessions.child(name, create=False) as folder, locked(folder, timeout_s=self._lock_timeout_s):
                         if epoch is not None:
                             epochs.refuse_stale(session_id, epoch, epochs.highest_epoch(folder))
-                        sessions.remove_tree(name)
+                        if epochs.is_fenced(folder):
+                            epochs.empty(folder)
+                        else:
+                            sessions.remove_tree(name)
                 except NotADirectoryError:
                     sessions.remove_tree(name)  # a planted link or file
         except FileNotFoundError:

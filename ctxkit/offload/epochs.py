@@ -2,13 +2,14 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from ctxkit.errors import StaleOwnerError, StoreWriteError
 from ctxkit.offload.directory import Directory, read_at
-from ctxkit.offload.lock import locked
+from ctxkit.offload.lock import LOCK_NAME, locked
 
 _NAME: Final = ".epoch"
 _MOST_BYTES: Final = 1000
@@ -56,6 +57,23 @@ def raise_epoch(folder: Directory, session_id: str, epoch: int) -> None:
         folder.replace(_NAME, json.dumps({"epoch": epoch}).encode())
     else:
         folder.sync()  # whoever fenced it may have been killed before that
+
+
+def is_fenced(folder: Directory) -> bool:
+    """Tell whether an epoch was ever fenced."""
+    status = folder.status(_NAME)
+    return status is not None and stat.S_ISREG(status.st_mode)
+
+
+def empty(folder: Directory) -> None:
+    """Remove all that is in a session's directory but its fence, and its lock, which is held; call it under that lock."""
+    for name in folder.names():
+        status = None if name in {_NAME, LOCK_NAME} else folder.status(name)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            folder.remove_tree(name)
+        elif status is not None:
+            folder.unlink(name)
+    folder.sync()
 
 
 def highest_epoch(folder: Directory) -> int:

@@ -215,7 +215,7 @@ class FileStore:
             raise self._failed(StoreReadError, exc, session_id) from exc
 
     async def delete(self, session_id: str, *, epoch: int | None = None) -> None:
-        """Remove all that a session owns; blobs that sessions share stay.
+        """Remove all that a session owns; blobs that sessions share stay, and so does the number of a fence.
 
         Raises:
             StoreWriteError: Some of it could not be removed.

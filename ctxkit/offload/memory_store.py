@@ -145,14 +145,13 @@ class MemoryStore:
                 yield blob
 
     async def delete(self, session_id: str, *, epoch: int | None = None) -> None:
-        """Remove all that a session owns; blobs that sessions share stay.
+        """Remove all that a session owns; blobs that sessions share stay, and so does the number of a fence.
 
         Raises:
             StaleOwnerError: A higher epoch has been fenced.
         """
         self._check(session_id, epoch)
         self._sessions.pop(fsname(session_id), None)
-        self._epochs.pop(fsname(session_id), None)
         folder = _folder(session_id)
         self._blobs = {reference: data for reference, data in self._blobs.items() if not reference.startswith(folder)}
 

@@ -272,6 +272,12 @@ class LowersFences(AbleStore):
         return await super().fence(session_id, epoch)
 
 
+class ForgetsFences(AbleStore):
+    async def delete(self, session_id):
+        self.shelf.fences.pop(session_id, None)
+        await super().delete(session_id)
+
+
 class FencesAllSessions(AbleStore):
     def check(self, session_id):
         for owned in self.owned:

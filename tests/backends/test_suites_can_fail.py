@@ -46,6 +46,7 @@ FOUND_BY = {
     broken.SearchesByPattern: "search_takes_a_text_literally",
     broken.FencesAppendOnly: "an_owner_writes_until_a_higher_epoch_is_fenced",
     broken.LowersFences: "a_fence_is_never_lowered",
+    broken.ForgetsFences: "a_fence_outlives_the_session",
     broken.FencesAllSessions: "a_fence_holds_for_its_session_only",
     broken.HasTwoOwners: "a_session_has_one_owner_and_the_error_names_it",
     broken.HidesItsOwner: "a_session_has_one_owner_and_the_error_names_it",

@@ -72,6 +72,9 @@ class DeletePromises(StorePart):
         assert await ids(other, SESSION) == []
         await other.append(SESSION, [record("b"), record("c")])
         assert await ids(store, SESSION) == await ids(other, SESSION) == ["b", "c"]
+        await store.delete(SESSION)
+        await store.append(SESSION, [record("d", "longer than what stood there before"), record("e")])
+        assert await ids(other, SESSION) == ["d", "e"], "a client reads what it remembers of a session that was deleted"
         await check_numbers(store, SESSION)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ctxkit.errors import SessionLockedError, StaleOwnerError
 from ctxkit.offload import Store
-from ctxkit.offload.capabilities import Fences, Leases
+from ctxkit.offload.capabilities import Deletes, Fences, Leases
 from ctxkit.testing.suites._base import Bench, not_offered, promise, refused
 from ctxkit.testing.suites._cancel import at_each_await
 from ctxkit.testing.suites._reading import blobs, check_numbers, ids
@@ -52,6 +52,23 @@ class FencePromises(StorePart):
             await store.fence(SESSION, 6)
         await again.append(SESSION, [record("a")])
         assert await ids(store, SESSION) == ["a"]
+
+    @promise
+    async def test_a_fence_outlives_the_session(self, bench: Bench[Store]) -> None:
+        store = await bench.open()
+        if not isinstance(store, Fences):
+            not_offered(store, Fences)
+        if not isinstance(store, Deletes):
+            not_offered(store, Deletes)
+        first = await store.fence(SESSION, 1)
+        await first.append(SESSION, [record("a")])
+        second = await store.fence(SESSION, 2)
+        await store.delete(SESSION)
+        with refused(StaleOwnerError, "append of an owner that lost the session, after it was deleted"):
+            await first.append(SESSION, [record("stale")])
+        assert await ids(store, SESSION) == [], "a former owner has brought back a session that was deleted"
+        await second.append(SESSION, [record("b")])
+        assert await ids(store, SESSION) == ["b"]
 
     @promise
     async def test_a_fence_holds_for_its_session_only(self, bench: Bench[Store]) -> None:

@@ -54,6 +54,33 @@ async def test_a_former_owner_can_neither_append_nor_put_nor_delete_but_read(sto
 
 
 @pytest.mark.asyncio
+async def test_a_former_owner_cannot_bring_a_session_back_that_was_deleted(store):
+    first = await store.fence("s", 1)
+    await first.append("s", [record("a")])
+    second = await store.fence("s", 2)
+    await second.put("s", "x.txt", b"x")
+    await second.delete("s")
+    for write in (lambda: first.append("s", [record("a")]), lambda: first.put("s", "x.txt", b"x")):
+        with pytest.raises(StaleOwnerError):
+            await write()
+    assert [entry async for entry in store.list("s")] == []
+    await second.append("s", [record("b")])
+    assert await ids(store) == ["b"]
+
+
+@pytest.mark.asyncio
+async def test_a_fence_is_raised_while_others_come_and_go_with_their_files(store):
+    async def put(task: int) -> None:
+        for number in range(40):
+            await store.put("s", f"{task}.txt", b"%d" % number)
+
+    writing = [asyncio.create_task(put(task)) for task in range(4)]
+    for epoch in range(1, 60):
+        await store.fence("s", epoch)
+    await asyncio.gather(*writing)
+
+
+@pytest.mark.asyncio
 async def test_a_former_owner_may_go_on_in_other_sessions_and_in_what_they_share(store):
     first = await store.fence("s", 1)
     await store.fence("s", 2)
