@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from errno import ENOENT
+from errno import EIO, ENOENT
 from threading import Lock
 from typing import Final, Literal, Protocol
 
@@ -253,6 +253,8 @@ class SessionLog:
             most = self._settings.limits.segment_bytes
             if most is not None and segment.end >= most:
                 self._sync()
+                if self._kept is None:
+                    raise OSError(EIO, "the file before could not be synced", segment.name)
                 descriptor = self._begin(kept, (segment_number(segment.name) or 1) + 1)
         index.sure = index.position
         return descriptor

@@ -97,6 +97,7 @@ class Writer:
             try:
                 self._thread.submit(self._run)
             except RuntimeError as exc:
+                self._is_busy = False  # or the next one would wait for a thread that never comes
                 raise StoreWriteError("Nothing can be stored any more: the store or its process is ending.") from exc
         return call.future
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ctxkit.errors import ConfigError, StoreWriteError
-from ctxkit.offload import FileStore, log, mend, writer
+from ctxkit.offload import FileLimits, FileStore, log, mend, writer
 
 from .samples import ids, record
 
@@ -126,6 +126,20 @@ async def test_what_was_acknowledged_before_a_sync_that_failed_is_written_again(
     await store.append("s", [record("2")])
     assert rewritten == [0, 0]
     assert await ids(store) == ["0", "2"]
+    await store.aclose()
+
+
+@pytest.mark.asyncio
+async def test_a_sync_that_fails_before_a_new_file_is_begun_begins_none(tmp_path, syncs):
+    store = FileStore(tmp_path, fsync="batch", limits=FileLimits(segment_bytes=10))
+    await store.append("s", [record("0")])
+    syncs.fails = True
+    with pytest.raises(StoreWriteError, match="EIO"):
+        await store.append("s", [record("1")])
+    assert sorted(path.name for path in (tmp_path / "sessions/s").glob("*.jsonl")) == ["context.jsonl"]
+    syncs.fails = False
+    await store.append("s", [record("2")])
+    assert await ids(store) == await ids(FileStore(tmp_path)) == ["0", "2"]
     await store.aclose()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ctxkit.errors import StoreWriteError
 from ctxkit.offload import FileStore, disk, kept
 
 from .samples import ids, record
@@ -61,6 +62,16 @@ async def test_a_log_that_another_program_has_replaced_or_written_anew_is_follow
     new.replace(path)
     await store.append("s", [record("d")])
     assert await ids(store) == await ids(FileStore(tmp_path)) == ["other", "d"]
+
+
+@pytest.mark.asyncio
+async def test_a_store_whose_process_is_ending_says_so_as_often_as_it_is_asked(tmp_path):
+    store = FileStore(tmp_path)
+    await store.append("s", [record("a")])
+    store._own().writer._thread.shutdown()  # as the interpreter does at its end
+    for name in "bc":
+        with pytest.raises(StoreWriteError, match="ending"):
+            await asyncio.wait_for(store.append("s", [record(name)]), 10)
 
 
 @counted
