@@ -72,21 +72,19 @@ _SPECIAL: Final = frozenset("!@#$%^&*+?=~")
 
 def is_value(text: str) -> bool:
     """Whether a text that stands behind `token=` may be one: letters and digits, no name of code, no stand-in."""
-    return (
-        not text.startswith(MARK) and is_mixed(text) and _NAME.fullmatch(text) is None and _STAND_IN.match(text) is None
-    )
+    return MARK not in text and is_mixed(text) and _NAME.fullmatch(text) is None and _STAND_IN.match(text) is None
 
 
 def is_password(text: str) -> bool:
     """Whether a text that stands behind `password=` may be one: as `is_value`, or with a special character in it."""
-    if text.startswith(MARK) or _STAND_IN.match(text) is not None:
+    if MARK in text or _STAND_IN.match(text) is not None:
         return False
     return is_value(text) or (not _SPECIAL.isdisjoint(text) and any(char.isalpha() for char in text))
 
 
 def is_url_password(text: str) -> bool:
     """Whether a text between `://user:` and `@` is a password, not a stand-in for one."""
-    return not text.startswith(MARK) and _STAND_IN.match(text) is None
+    return MARK not in text and _STAND_IN.match(text) is None
 
 
 def is_web_token(text: str) -> bool:

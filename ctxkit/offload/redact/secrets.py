@@ -22,6 +22,9 @@ _FAR_CHARS: Final = 512
 _KEY_BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=\s:,-]|\\{1,3}[nrt])*+")
 _KEY_END: Final = "-----END "
 _KEY_CLOSE: Final = "-----"
+_IN_MARK: Final = re.compile(rf"{re.escape(MARK)}[a-z0-9-]*\Z")
+_MARK_CHARS: Final = len(MARK) + 40
+"""Characters of the longest mark before its closing bracket; see `Rule.kind`."""
 _ESCAPE: Final = re.compile(r"(?:\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2})\Z")
 
 
@@ -191,10 +194,16 @@ def _match(search: _Search, text: str, at: int, ends: _KeyEnds) -> tuple[int, bo
     begin, end = at + match.start(group), at + match.end(group)
     if rule.literals == _KEY_LITERALS:
         return begin, True, ends.after(end)
-    return begin, rule.check is None or rule.check(text[begin:end]), end
+    is_secret = (rule.check is None or rule.check(text[begin:end])) and not _is_in_mark(text, at)
+    return begin, is_secret, end
 
 
 _KEY_LITERALS: Final = ("-----BEGIN ",)
+
+
+def _is_in_mark(text: str, at: int) -> bool:
+    """Whether a place is within what took the place of a secret, whose kind may be a literal itself, such as `token`."""
+    return _IN_MARK.search(text, max(0, at - _MARK_CHARS), at) is not None
 
 
 def _is_apart(text: str, at: int) -> bool:

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ctxkit.errors import ConfigError
@@ -209,3 +209,20 @@ def test_a_rule_that_cannot_work_is_refused(settings, said):
 def test_a_pattern_that_cannot_be_compiled_is_refused():
     with pytest.raises(ConfigError, match=r"rule 'bad'"):
         SecretRedactor((Rule(kind="bad", literals=("x",), pattern="x("),))
+
+
+_PARTS = (
+    *("password", "token", "api_key", "Bearer ", "://u:", "@", "=", ": ", '"', "]", "[", "&", "\n", " ", "host"),
+    *("hunter2!xx", "pa55word", "abc123def456ghi", "ghp_" + "a1" * 20, "sk-ant-" + "x9" * 15),
+    *("-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----", "[REDACTED:password]"),
+)
+
+
+@pytest.mark.row("X17")
+@given(st.lists(st.sampled_from(_PARTS), min_size=2, max_size=9).map("".join))
+@example("ghp_" + "a1" * 20 + ": abc123def456ghi")
+@example("://u:token-----BEGIN RSA PRIVATE KEY-----pa55word@")
+def test_what_was_redacted_once_is_not_changed_by_a_second_time(text):
+    redactor = SecretRedactor()
+    once = redactor(text)
+    assert redactor(once) == once
