@@ -72,7 +72,7 @@ class StoredSummary:
     state: Mapping[str, Any]
     """`SummaryState` as JSON, its ledger included."""
     digest: str
-    """What tells the text of the layer from others, see `ctxkit.engine.layer.layer_digest`."""
+    """What tells the text of the layer from others: the `digest` of `ctxkit.engine.layer.Layer`."""
     keys: tuple[str, ...]
     """Keys of the records of the messages that left with it, oldest first; what left before, the summaries before it say."""
     previous: str | None = None
