@@ -76,10 +76,16 @@ class FileStore:
         self._disk: Disk | None = None
 
     def reference(self, session_id: str | None, name: str | None = None, data: bytes = b"") -> str:
-        """Return beforehand what `append` (no name) or `put` (a name) will return; the latter looks at the disk."""
+        """Return beforehand what `append` (no name) or `put` (a name) will return; the latter looks at the disk.
+
+        Raises:
+            StoreWriteError: The name is not allowed.
+            StoreReadError: The disk cannot be read.
+        """
         folder = self._layout.folder(session_id)
         if name is None:
             return self._layout.path(*folder, LOG_NAME)
+        check_blob_name(name)
         try:
             with self._layout.open(*folder, create=False) as directory:
                 name, _ = free_name(directory, name, len(data), sha256(data).hexdigest())

@@ -43,10 +43,15 @@ class MemoryStore:
         self._leases = MemoryLeases(clock)
 
     def reference(self, session_id: str | None, name: str | None = None, data: bytes = b"") -> str:
-        """Return beforehand what `append` (no name) or `put` (a name) will return."""
+        """Return beforehand what `append` (no name) or `put` (a name) will return.
+
+        Raises:
+            StoreWriteError: The name is not allowed.
+        """
         folder = _folder(session_id)
         if name is None:
             return f"{folder}{LOG_NAME}"
+        check_blob_name(name)
         names = (f"{folder}{one}" for one in names_for(name, sha256(data).hexdigest()))
         return next(one for one in names if self._blobs.get(one, data) == data)
 

@@ -91,6 +91,8 @@ def _decode_by_line(data: bytes) -> dict[str, Any] | None:
     lines = data.split(b"\n")
     if len(lines) < 3 or not lines[0].endswith(_OPENING) or not lines[-1].startswith(b"]"):  # noqa: PLR2004 - head, tail and a message
         return None
+    if lines[-2].endswith(b",") or not all(line.endswith(b",") for line in lines[1:-2]):
+        return None  # lines were lost or moved: it is no JSON as a whole
     try:
         state = json.loads(lines[0] + lines[-1])
         messages = [json.loads(line.removesuffix(b",")) for line in lines[1:-1]]

@@ -165,7 +165,8 @@ class SqliteSessionStore:
     def _guarded(self, call: Callable[[], _T], error: type[StoreError], what: str) -> _T:
         try:
             return call()
-        except (sqlite3.Error, OSError, OverflowError) as exc:  # the last for an epoch that no column holds
+        # Python itself stumbles over an epoch that no column holds, and over a broken name in SQLite's own message.
+        except (sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as exc:
             self._close()
             msg = f"The sessions in {str(self.path)!r} could not be {what}: {exc}. {_remedy(exc)}"
             raise error(msg) from exc
