@@ -95,5 +95,6 @@ class Usage:
         ):
             if len(self._used) > _SESSIONS:
                 self._used = {key: used for key, used in self._used.items() if key is None}
+                self._counted = {key: at for key, at in self._counted.items() if key is None}
             self._used[owner], self._counted[owner] = self._count(owner), time.monotonic()
         return self._used[owner]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from ctxkit.errors import StoreError
+from ctxkit.errors import SessionLockedError, StoreError
 from ctxkit.offload.capabilities import Deletes
+from ctxkit.sessions.lock import SessionLocks
 from ctxkit.sessions.retention import DAY_S, MaintenancePlan, Mode, Retention, plan_retention
 from ctxkit.sessions.store import SessionEntry, SessionStore
 from ctxkit.sessions.trash import Trashes
@@ -86,7 +87,9 @@ async def maintain(
         return MaintenanceReport(mode="warn", plan=plan, removed=removed, delayed=delayed)
     # Who is open and not saved yet has stored what left its context already, under the id of what is in the trash.
     alive = {entry.session_id for entry in entries} | set(in_use)
-    purged = await _purge(trash, plan, before=now - retention.trash_days * DAY_S, alive=alive, also=also)
+    purged: list[str] = []
+    if trash is not None:
+        purged = await _purge(store, trash, plan, before=now - retention.trash_days * DAY_S, alive=alive, also=also)
     for one in plan.removed:
         problem = await _remove(store, one.entry, also=also)
         if problem is not None:
@@ -113,7 +116,8 @@ async def _remove(store: SessionStore, entry: SessionEntry, *, also: Deletes | N
 
 
 async def _purge(
-    trash: Trashes | None,
+    store: SessionStore,
+    trash: Trashes,
     plan: MaintenancePlan,
     *,
     before: float,
@@ -121,18 +125,19 @@ async def _purge(
     also: Deletes | None,
 ) -> list[str]:
     done = []
-    for session_id in dict.fromkeys(one.session_id for one in plan.purged):
-        if trash is None:
-            break
-        try:
-            # As above: if the process dies in between, the next pass finds the session again.
-            if also is not None and session_id not in alive:
-                await also.delete(session_id)
-            await trash.purge(session_id, trashed_before=before)
-        except StoreError as exc:
-            logger.warning("Session %r could not be removed from the trash: %s", session_id[:200], exc)
-        else:
-            done.append(session_id)
+    async with SessionLocks(timeout_s=0.0) as locks:
+        for session_id in dict.fromkeys(one.session_id for one in plan.purged):
+            try:
+                # Who holds it elsewhere may have stored something already, and not saved the session yet.
+                async with locks.hold(session_id, owner=plan, path=store.lock_path(session_id), note="maintenance"):
+                    # As above: if the process dies in between, the next pass finds the session again.
+                    if also is not None and session_id not in alive:
+                        await also.delete(session_id)
+                    await trash.purge(session_id, trashed_before=before)
+            except (StoreError, SessionLockedError) as exc:
+                logger.warning("Session %r could not be removed from the trash: %s", session_id[:200], exc)
+            else:
+                done.append(session_id)
     return done
 
 

@@ -12,6 +12,7 @@ from ctxkit.sessions import (
     MemorySessionStore,
     Retention,
     SessionEntry,
+    SessionLocks,
     SqliteSessionStore,
     TranscriptSessionStore,
     TrashedSession,
@@ -233,6 +234,20 @@ async def test_a_session_that_is_open_again_and_not_saved_yet_keeps_its_offloade
     clock.now += 8 * DAY_S
     report = await maintain(store, RULES, in_use=["s2"], also=offloaded, clock=clock)
     assert (list(report.purged), offloaded.deleted) == (["s2"], [])
+
+
+@pytest.mark.asyncio
+async def test_a_session_that_somebody_holds_is_not_removed_for_good(made):
+    store, clock = made
+    offloaded = OffloadStore()
+    await fill(store, clock, 1, 2, 40)
+    await maintain(store, RULES, clock=clock)
+    clock.now += 8 * DAY_S
+    async with SessionLocks() as locks, locks.hold("s2", owner=object(), path=store.lock_path("s2")):
+        report = await maintain(store, RULES, also=offloaded, clock=clock)
+    assert (list(report.purged), offloaded.deleted) == ([], [])
+    report = await maintain(store, RULES, also=offloaded, clock=clock)
+    assert (list(report.purged), offloaded.deleted) == (["s2"], ["s2"])
 
 
 @pytest.mark.asyncio
