@@ -237,7 +237,7 @@ def test_a_directory_that_is_swapped_for_a_link_meanwhile_leads_nowhere(place, v
 
     async def run(count: list[int]) -> None:
         number = 0
-        while count[0] < wanted:
+        while number < wanted or count[0] < wanted:
             store = FileStore(place.root, limits=LIMITS, lock_timeout_s=0.2)
             for _ in range(5):
                 number += 1
