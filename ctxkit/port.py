@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from agentscope.message import (
@@ -32,6 +32,10 @@ CallState = Literal["pending", "asking", "allowed", "submitted", "finished"]
 
 ResultState = Literal["success", "error", "interrupted", "denied", "running"]
 """AgentScope's `ToolResultState`."""
+
+
+SLOT: Final = "ctxkit"
+"""Key of ctxkit's state in the agent's `middle_context`; see `AgentPort.slot`."""
 
 
 @dataclass(frozen=True, kw_only=True)

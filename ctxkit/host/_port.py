@@ -13,7 +13,7 @@ from agentscope.tool import ToolChoice
 from ctxkit.host import _compat
 from ctxkit.host._sessions import hold_of
 from ctxkit.host._usage import input_tokens_of
-from ctxkit.port import Answer, Request
+from ctxkit.port import SLOT, Answer, Request
 from ctxkit.port import Usage as CallUsage
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from agentscope.model import ChatModelBase, ChatUsage
 
     from ctxkit.port import Block, Piece, Swap
-
-SLOT = "ctxkit"
-"""Key of ctxkit's state in `agent.state.middle_context`."""
 
 
 class HostModel:

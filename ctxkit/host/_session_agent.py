@@ -17,7 +17,9 @@ from ctxkit.host._session_state import dump_state
 from ctxkit.host.context_config import settings_of
 from ctxkit.offload.capabilities import Fences
 from ctxkit.offload.redact import redact_json, redactor_of
+from ctxkit.port import SLOT
 from ctxkit.sessions import Peeks, SessionEntry
+from ctxkit.sessions.unanswered import note_observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -266,6 +268,13 @@ class AgentSession:
         self.tell(telemetry.SESSION_RESTORED, **to_json(restored))
         if restored.repairs:
             self.tell(telemetry.REPAIRED, repairs=list(restored.repairs))
+
+    def note_observed(self) -> None:
+        """Note what the agent has observed before its first request: unlike that one, it is not sent again."""
+        state = self.agent.state
+        slot = state.middle_context.setdefault(SLOT, {})
+        is_answered = bool(state.summary) or any(message.role != "user" for message in state.context)
+        note_observed(slot, [message.id for message in state.context], is_answered=is_answered)
 
     # What is saved
 

@@ -17,7 +17,9 @@ from ctxkit.host.compression import CompressionMiddleware
 from ctxkit.host.context_config import settings_of
 from ctxkit.offload.redact import redactor_of
 from ctxkit.sessions import newest_turns
+from ctxkit.sessions.encoding import messages_of
 from ctxkit.sessions.repair import repair_context
+from ctxkit.sessions.unanswered import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -109,9 +111,13 @@ class Restoring:
             rule = "whole"  # what it waits for is no text
         repairs = list(saved.repairs)
         left: list[Msg] = []
-        if _is_unanswered(loaded):
-            repairs.append("nobody has answered yet: the context is empty, and the first request stands in it once")
-            left, loaded.context = loaded.context, []
+        asked = unanswered(saved.state, messages_of(saved.state))
+        if asked:
+            repairs.append(
+                "nobody has answered yet: the request is left out, so that it stands there once when it is sent again"
+            )
+            left = [message for message in loaded.context if message.id in asked]
+            loaded.context = [message for message in loaded.context if message.id not in asked]
         elif rule == "texts":
             loaded, left = await self._texts_of(saved)
         mended = repair_context(
@@ -213,11 +219,6 @@ def has_own_context(agent: Agent) -> bool:
     """Whether an agent has a summary or an answer of its own; one that has only observed has not."""
     state = agent.state
     return bool(state.summary) or any(m.role == "assistant" and m.name == agent.name for m in state.context)
-
-
-def _is_unanswered(state: AgentState) -> bool:
-    """Whether a session has requests and no answer of anybody."""
-    return bool(state.context) and not state.summary and all(message.role == "user" for message in state.context)
 
 
 def to_json(restored: Restored) -> Mapping[str, Any]:

@@ -13,10 +13,10 @@ from ctxkit.errors import ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
 from ctxkit.host._attached import Attachments
 from ctxkit.host._calls import call_fitting
-from ctxkit.host._port import SLOT
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import context_event
 from ctxkit.plan import Reason
+from ctxkit.port import SLOT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping

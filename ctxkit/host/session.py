@@ -140,8 +140,11 @@ class SessionMiddleware(MiddlewareBase):
         session = self._session_of(agent)
         if session is None:
             return
+        is_replying = session.is_busy
         async with session.owned("save", nested=True):
             await session.refresh()
+            if not is_replying:
+                session.note_observed()
             await session.save()
 
     def delivery(self, agent: Agent, delivery: Mapping[str, str]) -> None:
@@ -181,6 +184,7 @@ class SessionMiddleware(MiddlewareBase):
             return
         async with session.owned("reply", is_hook=True):
             await session.refresh_if_possible()
+            session.note_observed()
             if session.is_new:
                 await self._save(session)  # so that it is listed while its first reply runs
             async with aclosing(self._reply(session, next_handler())) as items:

@@ -1,6 +1,6 @@
 """Reads a session from its two files: the state, or where that is broken or missing, the transcript."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -13,6 +13,7 @@ from ctxkit.sessions.encoding import messages_of
 from ctxkit.sessions.state_file import parse_state, read_bytes, read_trailer
 from ctxkit.sessions.store import SavedSession, SessionEntry
 from ctxkit.sessions.transcript_file import read_header, read_messages
+from ctxkit.sessions.unanswered import unanswered
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class LoadedSession:
 
     saved: SavedSession
     is_unanswered: bool
-    """Whether it has messages, and all of them are the user's."""
+    """Whether it has messages, and all of them are requests that nobody has answered."""
 
 
 def load_session(folder: Directory, session_id: str, *, agent_id: str) -> LoadedSession | None:
@@ -46,11 +47,10 @@ def load_session(folder: Directory, session_id: str, *, agent_id: str) -> Loaded
     row = trailer.row if trailer.row is not None else _row_by_time(folder, stem, agent_id=agent_id)
     row = replace(row, session_id=session_id, session_file=str(folder.path / transcript))
     saved = SavedSession(state=state, entry=row)
-    context = messages_of(state)
-    if state.get("summary") or not _is_unanswered(context):
+    if not _is_unanswered(state, messages_of(state)):
         return LoadedSession(saved, is_unanswered=False)
     messages, _ = read_messages(folder, transcript)
-    return LoadedSession(saved, is_unanswered=not messages or _is_unanswered(messages))
+    return LoadedSession(saved, is_unanswered=not messages or _is_unanswered(state, messages))
 
 
 def read_row(folder: Directory, stem: str, *, agent_id: str) -> SessionEntry | None:
@@ -88,7 +88,9 @@ def _from_transcript(folder: Directory, session_id: str, *, agent_id: str, probl
         told.append(f"{broken} lines of the transcript are broken and were passed over")
     state: dict[str, Any] = {"session_id": session_id, "context": messages}
     row = replace(_row_by_time(folder, stem, agent_id=agent_id), session_id=session_id)
-    return LoadedSession(SavedSession(state=state, entry=row, repairs=told), is_unanswered=_is_unanswered(messages))
+    return LoadedSession(
+        SavedSession(state=state, entry=row, repairs=told), is_unanswered=_is_unanswered(state, messages)
+    )
 
 
 def _prewarm(folder: Directory, transcript: str) -> None:
@@ -99,9 +101,9 @@ def _prewarm(folder: Directory, transcript: str) -> None:
         return
 
 
-def _is_unanswered(messages: Sequence[Any]) -> bool:
-    users = [isinstance(message, dict) and message.get("role") == "user" for message in messages]
-    return bool(users) and all(users)
+def _is_unanswered(state: Mapping[str, Any], messages: Sequence[Any]) -> bool:
+    asked = unanswered(state, messages)
+    return bool(messages) and all(str(message.get("id")) in asked for message in messages if isinstance(message, dict))
 
 
 def _row_by_time(folder: Directory, stem: str, *, agent_id: str) -> SessionEntry:

@@ -493,3 +493,21 @@ async def test_closing_lets_go_of_everything(tmp_path):
         await scribe(session, ["Fine."]).reply(user("Hello."))
 
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("ctxkit")] == []
+
+
+@pytest.mark.row("O17")
+async def test_what_was_observed_before_the_first_request_outlives_a_restart(store):
+    session = SessionMiddleware(store, locks=None)
+    first = scribe(session, [])
+    await first.observe(user("The number is 4711."))
+    await session.save(first)
+
+    second = scribe(session, [RuntimeError("killed")])
+    with pytest.raises(RuntimeError):
+        await second.reply(user("What is the number?"))
+    saved = await saved_state(store)
+    assert [m.get_text_content() for m in saved.context] == ["The number is 4711.", "What is the number?"]
+
+    third = scribe(session, ["It is 4711."])
+    await third.reply(user("What is the number?"))
+    assert text_of(third.state.context) == "The number is 4711.\nWhat is the number?\nIt is 4711."
