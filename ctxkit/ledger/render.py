@@ -43,7 +43,9 @@ async def render_ledger(ledger: Ledger, limit_tokens: int, count: Count, *, excl
             files,
             await _section("Commands, newest first:", commands, int(limit_tokens * _COMMANDS_SHARE), count),
             await _section("Errors, newest first:", ledger.errors[::-1], int(limit_tokens * _ERRORS_SHARE), count),
-            await _section("Lines with ids, and the tools that reported them:", lines, int(limit_tokens * _LINES_SHARE), count),
+            await _section(
+                "Lines with ids, and the tools that reported them:", lines, int(limit_tokens * _LINES_SHARE), count
+            ),
         )
         if part
     )

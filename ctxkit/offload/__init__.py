@@ -1,9 +1,9 @@
 """Keeps what leaves a context: stores, the offloader on them, the guard round any offloader, and recall."""
 
 from ctxkit.offload.chain import StoredPlan, StoredSummary, newest_summary
-from ctxkit.offload.files import FileStore
+from ctxkit.offload.files.limits import FileLimits
+from ctxkit.offload.files.store import FileStore
 from ctxkit.offload.guard import OffloadGuard, Stored, is_guarded
-from ctxkit.offload.limits import FileLimits
 from ctxkit.offload.memory_store import MemoryStore
 from ctxkit.offload.names import fsname, result_name
 from ctxkit.offload.offloader import Offloader, StoreOffloader

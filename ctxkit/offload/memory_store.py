@@ -9,11 +9,11 @@ from typing import Final
 
 from ctxkit.errors import RecordNotFoundError
 from ctxkit.offload import lines
-from ctxkit.offload.blobs import check_blob_name, names_for
 from ctxkit.offload.capabilities import Lease
-from ctxkit.offload.epochs import refuse_stale
 from ctxkit.offload.fenced import FencedStore
-from ctxkit.offload.log_index import LOG_NAME
+from ctxkit.offload.files.blobs import check_blob_name, names_for
+from ctxkit.offload.files.epochs import refuse_stale
+from ctxkit.offload.files.log_index import LOG_NAME
 from ctxkit.offload.memory_lease import MemoryLeases
 from ctxkit.offload.names import fsname
 from ctxkit.offload.search import PIECE_BYTES, Needle

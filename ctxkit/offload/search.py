@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from ctxkit.offload.files.log_index import Row
 from ctxkit.offload.lines import bare
-from ctxkit.offload.log_index import Row
 
 PIECE_BYTES: Final = 1 << 18
 """Content is looked through in pieces of this size: one takes about half a millisecond of the interpreter."""

@@ -15,9 +15,9 @@ from ctxkit.sessions.repair import (
 )
 from ctxkit.sessions.restore import KeptTurns, newest_turns
 from ctxkit.sessions.retention import Delay, MaintenancePlan, Removal, Retention, plan_retention
-from ctxkit.sessions.sqlite import SqliteSessionStore
+from ctxkit.sessions.sqlite.store import SqliteSessionStore
 from ctxkit.sessions.store import SavedSession, SessionEntry, SessionStore
-from ctxkit.sessions.transcript import TranscriptSessionStore
+from ctxkit.sessions.transcript.store import TranscriptSessionStore
 from ctxkit.sessions.trash import Peeks, TrashedSession, Trashes
 
 __all__ = [

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from ctxkit.errors import ConfigError
-from ctxkit.offload.file_lease import held_error, holder_of, next_epoch, try_take
-from ctxkit.offload.holder import Holder
-from ctxkit.offload.lease_wait import ThreadedLease, lease_when_free
+from ctxkit.offload.locks.file_lease import held_error, holder_of, next_epoch, try_take
+from ctxkit.offload.locks.holder import Holder
+from ctxkit.offload.locks.lease_wait import ThreadedLease, lease_when_free
 from ctxkit.sessions.lanes import PROCESS_LANES, Turn
 from ctxkit.sessions.signals import SignalRelease
 

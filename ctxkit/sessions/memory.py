@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ctxkit.offload.epochs import refuse_stale
+from ctxkit.offload.files.epochs import refuse_stale
 from ctxkit.sessions.encoding import decode_state, encode_state, no_json_error
 from ctxkit.sessions.rows import next_row
 from ctxkit.sessions.store import SavedSession, SessionEntry

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from ctxkit.cli import app
 from ctxkit.host._codec import HostCodec
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.file_lease import take
+from ctxkit.offload.locks.file_lease import take
 
 HEADER = b'{"type":"session","version":1,"id":"abc","timestamp":"2026-01-01T00:00:00+00:00"}\n'
 CALL = {"type": "tool_call", "id": "a", "name": "search", "input": "{}"}

@@ -11,7 +11,8 @@ from typing import TypeGuard
 import pytest
 
 from ctxkit.errors import RecordNotFoundError
-from ctxkit.offload import FileLimits, mend
+from ctxkit.offload import FileLimits
+from ctxkit.offload.files import mend
 
 from .disk_states import Disk
 from .lives import Life, Liver, Told, look

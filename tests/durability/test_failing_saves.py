@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ctxkit.errors import StoreError
-from ctxkit.sessions import SessionStore, SqliteSessionStore, TranscriptSessionStore, sqlite_file
+from ctxkit.sessions import SessionStore, SqliteSessionStore, TranscriptSessionStore
+from ctxkit.sessions.sqlite import file as sqlite_file
 
 from .faulty_calls import FAILURES, FAULTS, FaultyCalls, open_descriptors
 from .power import Power

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxkit.errors import NewerFormatError, RecordNotFoundError, StoreReadError, StoreWriteError
 from ctxkit.offload.directory import Directory, read_at
-from ctxkit.offload.file_lease import take
-from ctxkit.offload.lock import LOCK_NAME, locked
+from ctxkit.offload.locks.file_lease import take
+from ctxkit.offload.locks.lock import LOCK_NAME, locked
 from ctxkit.sessions.encoding import decode_state, encode_piece, encode_state
 from ctxkit.sessions.repair.findings import FileReport, Findings
 from ctxkit.sessions.repair.log import check_log, is_log, mend_log
 from ctxkit.sessions.repair.rewrite import opened, rewrite
 from ctxkit.sessions.repair.state import repair_state
 from ctxkit.sessions.repair.transcript import check_transcript, mend_transcript
-from ctxkit.sessions.state_file import SUFFIX as STATE_SUFFIX
-from ctxkit.sessions.state_file import VERSION
-from ctxkit.sessions.transcript_file import SUFFIX
+from ctxkit.sessions.transcript.file import SUFFIX
+from ctxkit.sessions.transcript.state_file import SUFFIX as STATE_SUFFIX
+from ctxkit.sessions.transcript.state_file import VERSION
 
 if TYPE_CHECKING:
     from ctxkit.port import Codec

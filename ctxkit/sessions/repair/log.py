@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from ctxkit.errors import SessionLockedError
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.limits import FileLimits, Usage
-from ctxkit.offload.log import LogSettings, SessionLog
-from ctxkit.offload.log_index import LogIndex, segment_number
+from ctxkit.offload.files.limits import FileLimits, Usage
+from ctxkit.offload.files.log import LogSettings, SessionLog
+from ctxkit.offload.files.log_index import LogIndex, segment_number
 from ctxkit.sessions.repair.findings import FileReport, Findings
 from ctxkit.sessions.repair.rewrite import opened
 

@@ -16,7 +16,7 @@ from ctxkit.offload.directory import Directory, read_at
 from ctxkit.sessions.repair.findings import FileReport, Findings
 from ctxkit.sessions.repair.jsonl import Line, Verdict, judge, lines_of
 from ctxkit.sessions.repair.rewrite import Piece, opened, rewrite
-from ctxkit.sessions.transcript_file import SUFFIX, VERSION
+from ctxkit.sessions.transcript.file import SUFFIX, VERSION
 
 _FILLER: Final = b"\0"
 

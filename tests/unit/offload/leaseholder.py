@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from ctxkit.offload.file_lease import take
+from ctxkit.offload.locks.file_lease import take
 
 
 def hold(folder: str, name: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ctxkit.offload import FileStore, lines
-from ctxkit.offload.log_index import segments_of
+from ctxkit.offload.files.log_index import segments_of
 
 from .writer import LIMITS, blob, record
 

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from ctxkit.errors import ConfigError, StoreWriteError
-from ctxkit.offload import FileLimits, FileStore, log, mend, writer
+from ctxkit.offload import FileLimits, FileStore
+from ctxkit.offload.files import log, mend, writer
 
 from .samples import ids, record
 

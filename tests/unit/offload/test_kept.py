@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ctxkit.errors import StoreWriteError
-from ctxkit.offload import FileStore, disk, kept
+from ctxkit.offload import FileStore
+from ctxkit.offload.files import disk, kept
 
 from .samples import ids, record
 

@@ -20,12 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxkit.errors import SessionLockedError, StoreWriteError
-from ctxkit.offload import file_lease, lease_file, marker_lock
 from ctxkit.offload.capabilities import Lease
-from ctxkit.offload.file_lease import FileLease, holder_of, take, try_take
-from ctxkit.offload.holder import Holder
-from ctxkit.offload.lease_wait import ThreadedLease, lease_when_free
-from ctxkit.offload.lock import KernelLock
+from ctxkit.offload.locks import file_lease, lease_file, marker_lock
+from ctxkit.offload.locks.file_lease import FileLease, holder_of, take, try_take
+from ctxkit.offload.locks.holder import Holder
+from ctxkit.offload.locks.lease_wait import ThreadedLease, lease_when_free
+from ctxkit.offload.locks.lock import KernelLock
 
 SCRIPT = Path(__file__).with_name("leaseholder.py")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[3]), *sys.path])}
@@ -163,7 +163,7 @@ def test_the_number_never_goes_back_wherever_a_write_is_torn_even_with_a_clock_t
 
 def test_a_number_whose_owner_was_told_it_is_on_the_disk_before(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr("ctxkit.offload.lease_file.sync_file", lambda fd: synced.append(os.pread(fd, 4096, 0)))
+    monkeypatch.setattr("ctxkit.offload.locks.lease_file.sync_file", lambda fd: synced.append(os.pread(fd, 4096, 0)))
     lease = take(tmp_path, NAME, owner={})
     assert str(lease.epoch).encode() in synced[-1].partition(b'"fence"')[2]
 

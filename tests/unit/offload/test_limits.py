@@ -1,7 +1,8 @@
 import pytest
 
 from ctxkit.errors import ConfigError, StoreFullError
-from ctxkit.offload import FileLimits, FileStore, limits
+from ctxkit.offload import FileLimits, FileStore
+from ctxkit.offload.files import limits
 
 from .samples import ids, record
 

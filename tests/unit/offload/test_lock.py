@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.lock import KernelLock, locked
+from ctxkit.offload.locks.lock import KernelLock, locked
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="the kernel's locks and forks"),

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ctxkit.offload import BLOB, FileLimits, FileStore, log_index, read_records
+from ctxkit.offload import BLOB, FileLimits, FileStore, read_records
+from ctxkit.offload.files import log_index
 
 from .samples import ids, record
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctxkit.errors import RecordNotFoundError, StoreWriteError
-from ctxkit.offload import FileLimits, FileStore, MemoryStore, blobs
+from ctxkit.offload import FileLimits, FileStore, MemoryStore
+from ctxkit.offload.files import blobs
 
 from .samples import record
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxkit.sessions.encoding import decode_state, encode_piece, encode_state
-from ctxkit.sessions.history import History, merge_versions
+from ctxkit.sessions.transcript.history import History, merge_versions
 
 from .states import message, result, state, talk, text
 

@@ -8,7 +8,7 @@ import pytest
 
 from ctxkit.offload.directory import Directory
 from ctxkit.sessions import SessionEntry, TranscriptSessionStore
-from ctxkit.sessions.index import CACHE_S, Index
+from ctxkit.sessions.transcript.index import CACHE_S, Index
 
 from .states import Clock, state, talk
 
@@ -124,7 +124,9 @@ def test_an_unchanged_index_is_read_again_after_45_seconds(tmp_path, monkeypatch
     index = Index(lambda *_: None, monotonic=now)
     real = Path(tmp_path / "sessions.json")
     real.write_text('{\n"a":{"sessionId":"a","updatedAt":1,"stamp":"x"}\n}\n')
-    monkeypatch.setattr("ctxkit.sessions.index.read_bytes", lambda *_: reads.append(now.now) or real.read_bytes())
+    monkeypatch.setattr(
+        "ctxkit.sessions.transcript.index.read_bytes", lambda *_: reads.append(now.now) or real.read_bytes()
+    )
     with Directory.at(tmp_path, create=False) as folder:
         for at in (0.0, 1.0, CACHE_S - 1, CACHE_S + 1, CACHE_S + 2):
             now.now = at

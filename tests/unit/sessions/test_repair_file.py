@@ -19,9 +19,9 @@ from ctxkit.errors import NewerFormatError, RecordNotFoundError, SessionLockedEr
 from ctxkit.offload import Record
 from ctxkit.offload import lines as log_lines
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.file_lease import take
+from ctxkit.offload.locks.file_lease import take
 from ctxkit.sessions.repair import repair_file, rewrite, session_files
-from ctxkit.sessions.transcript import TranscriptSessionStore
+from ctxkit.sessions.transcript.store import TranscriptSessionStore
 from tests.unit.fakes import FakeCodec, agent, call, user
 
 CODEC = FakeCodec()

@@ -9,7 +9,7 @@ import pytest
 
 from ctxkit.errors import NewerFormatError, StoreReadError, StoreWriteError
 from ctxkit.sessions import SessionEntry, SqliteSessionStore
-from ctxkit.sessions.sqlite_file import open_database
+from ctxkit.sessions.sqlite.file import open_database
 
 from .states import Clock, state, talk
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ctxkit.errors import NewerFormatError, StoreReadError, StoreWriteError
 from ctxkit.offload.directory import Directory
-from ctxkit.sessions import SessionEntry, TranscriptSessionStore, transcript_file
+from ctxkit.sessions import SessionEntry, TranscriptSessionStore
+from ctxkit.sessions.transcript import file as transcript_file
 
 from .states import Clock, call, message, result, state, talk, text
 

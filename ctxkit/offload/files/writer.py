@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from ctxkit.errors import StoreWriteError
-from ctxkit.offload.log import SessionLog
+from ctxkit.offload.files.log import SessionLog
 from ctxkit.offload.store import Record
 
 _GROUP_BYTES: Final = 1 << 20

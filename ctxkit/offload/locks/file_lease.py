@@ -17,10 +17,10 @@ from typing import Final, Protocol
 
 from ctxkit.errors import SessionLockedError, StoreWriteError
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.holder import Holder
-from ctxkit.offload.lease_file import read_epoch, read_holder, write_epoch, write_holder
-from ctxkit.offload.lock import KernelLock
-from ctxkit.offload.marker_lock import MarkerLock
+from ctxkit.offload.locks.holder import Holder
+from ctxkit.offload.locks.lease_file import read_epoch, read_holder, write_epoch, write_holder
+from ctxkit.offload.locks.lock import KernelLock
+from ctxkit.offload.locks.marker_lock import MarkerLock
 
 logger = logging.getLogger("ctxkit.offload")
 

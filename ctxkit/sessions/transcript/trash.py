@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Final
 
 from ctxkit.offload.directory import Directory
-from ctxkit.sessions import state_file, transcript_file
-from ctxkit.sessions.transcript_load import read_row
+from ctxkit.sessions.transcript import file as transcript_file
+from ctxkit.sessions.transcript import state_file
+from ctxkit.sessions.transcript.load import read_row
 from ctxkit.sessions.trash import TrashedSession
 
 TRASH: Final = ".trash"

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final, Self
 
 from ctxkit.offload.directory import Directory, read_at, sync_file, write_all
-from ctxkit.offload.holder import Holder
-from ctxkit.offload.lease_file import decode, encode
+from ctxkit.offload.locks.holder import Holder
+from ctxkit.offload.locks.lease_file import decode, encode
 
 _TORN_S: Final = 60.0
 """A marker without a readable record belongs to nobody at this age: writing it takes milliseconds."""

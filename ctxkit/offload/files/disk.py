@@ -9,21 +9,21 @@ from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import partial
 from typing import Final
 
-from ctxkit.offload import epochs
-from ctxkit.offload.blobs import Draft, is_blob_name, store_blob
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.file_lease import FileLease, try_take
-from ctxkit.offload.holder import Holder
-from ctxkit.offload.layout import SESSIONS, Layout
-from ctxkit.offload.limits import FileLimits, Usage
-from ctxkit.offload.lock import locked
-from ctxkit.offload.log import Fsync, LogSettings, SessionLog
-from ctxkit.offload.log_index import Row
+from ctxkit.offload.files import epochs
+from ctxkit.offload.files.blobs import Draft, is_blob_name, store_blob
+from ctxkit.offload.files.layout import SESSIONS, Layout
+from ctxkit.offload.files.limits import FileLimits, Usage
+from ctxkit.offload.files.log import Fsync, LogSettings, SessionLog
+from ctxkit.offload.files.log_index import Row
+from ctxkit.offload.files.reading import Reading
+from ctxkit.offload.files.writer import Writer
+from ctxkit.offload.locks.file_lease import FileLease, try_take
+from ctxkit.offload.locks.holder import Holder
+from ctxkit.offload.locks.lock import locked
 from ctxkit.offload.names import fsname
-from ctxkit.offload.reading import Reading
 from ctxkit.offload.search import PIECE_BYTES, Needle
 from ctxkit.offload.store import BLOB, Entry
-from ctxkit.offload.writer import Writer
 
 LEASE_NAME: Final = ".lease"
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from ctxkit.offload.directory import read_at, sync_file
-from ctxkit.offload.holder import Holder
+from ctxkit.offload.locks.holder import Holder
 
 _RECORD_BYTES: Final = 1024
 _SLOT_BYTES: Final = 64

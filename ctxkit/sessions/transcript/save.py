@@ -8,14 +8,15 @@ from typing import Any, Final
 from ctxkit.errors import NewerFormatError
 from ctxkit.offload.directory import Directory
 from ctxkit.offload.names import fsname
-from ctxkit.sessions import state_file, transcript_file
 from ctxkit.sessions.encoding import encode_piece, encode_state, messages_of
-from ctxkit.sessions.history import History
-from ctxkit.sessions.index import stamp
 from ctxkit.sessions.rows import next_row
-from ctxkit.sessions.state_file import Trailer, parse_state, read_bytes, write_state
 from ctxkit.sessions.store import SavedSession, SessionEntry
-from ctxkit.sessions.transcript_file import START, append, header_line, is_at, read_header, read_lines, reset
+from ctxkit.sessions.transcript import file as transcript_file
+from ctxkit.sessions.transcript import state_file
+from ctxkit.sessions.transcript.file import START, append, header_line, is_at, read_header, read_lines, reset
+from ctxkit.sessions.transcript.history import History
+from ctxkit.sessions.transcript.index import stamp
+from ctxkit.sessions.transcript.state_file import Trailer, parse_state, read_bytes, write_state
 
 _KNOWN_SESSIONS: Final = 64
 """So many sessions are remembered as they were written last; of the others the state is read again before a save."""

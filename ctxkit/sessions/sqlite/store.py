@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ctxkit.errors import StoreError, StoreReadError, StoreWriteError
-from ctxkit.offload.epochs import refuse_stale
+from ctxkit.offload.files.epochs import refuse_stale
 from ctxkit.offload.names import fsname
 from ctxkit.sessions.encoding import decode_state, encode_state, no_json_error
 from ctxkit.sessions.rows import next_row, row_from_json, row_to_json
-from ctxkit.sessions.sqlite_file import open_database
+from ctxkit.sessions.sqlite.file import open_database
 from ctxkit.sessions.store import SavedSession, SessionEntry
 from ctxkit.sessions.trash import TrashedSession
 from ctxkit.sessions.worker import Worker

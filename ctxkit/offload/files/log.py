@@ -12,13 +12,14 @@ from threading import Lock
 from typing import Final, Literal, Protocol
 
 from ctxkit.errors import StoreWriteError
-from ctxkit.offload import lines, mend
-from ctxkit.offload.blobs import store_blob
+from ctxkit.offload import lines
 from ctxkit.offload.directory import Directory, sync_file, write_all
-from ctxkit.offload.epochs import highest_epoch, refuse_stale
-from ctxkit.offload.kept import KeptFolder, OpenFolder
-from ctxkit.offload.limits import FileLimits, Usage
-from ctxkit.offload.log_index import LogIndex, Row, Segment, segment_name, segment_number, segments_of
+from ctxkit.offload.files import mend
+from ctxkit.offload.files.blobs import store_blob
+from ctxkit.offload.files.epochs import highest_epoch, refuse_stale
+from ctxkit.offload.files.kept import KeptFolder, OpenFolder
+from ctxkit.offload.files.limits import FileLimits, Usage
+from ctxkit.offload.files.log_index import LogIndex, Row, Segment, segment_name, segment_number, segments_of
 from ctxkit.offload.store import Record
 
 Fsync = Literal["always", "batch", "off"]

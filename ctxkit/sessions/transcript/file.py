@@ -18,7 +18,7 @@ from zlib import crc32
 from ctxkit.errors import NewerFormatError
 from ctxkit.offload.directory import Directory, read_at, sync_file, write_all
 from ctxkit.sessions.encoding import encode_piece
-from ctxkit.sessions.history import merge_versions
+from ctxkit.sessions.transcript.history import merge_versions
 
 VERSION: Final = 1
 SUFFIX: Final = ".jsonl"

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from ctxkit.errors import SessionLockedError
-from ctxkit.offload.file_lease import FileLease, held_error, write_error
-from ctxkit.offload.holder import Holder
+from ctxkit.offload.locks.file_lease import FileLease, held_error, write_error
+from ctxkit.offload.locks.holder import Holder
 
 _T = TypeVar("_T")
 

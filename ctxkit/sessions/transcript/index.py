@@ -21,10 +21,11 @@ from typing import Final
 
 from ctxkit.offload.directory import Directory
 from ctxkit.offload.names import fsname
-from ctxkit.sessions import state_file, transcript_file
 from ctxkit.sessions.rows import row_from_json, row_to_json
-from ctxkit.sessions.state_file import read_bytes
 from ctxkit.sessions.store import SessionEntry
+from ctxkit.sessions.transcript import file as transcript_file
+from ctxkit.sessions.transcript import state_file
+from ctxkit.sessions.transcript.state_file import read_bytes
 
 logger = logging.getLogger("ctxkit.sessions")
 

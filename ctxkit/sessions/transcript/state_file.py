@@ -17,7 +17,7 @@ from ctxkit.offload.directory import Directory, read_at
 from ctxkit.sessions.encoding import decode_state
 from ctxkit.sessions.rows import row_from_json, row_to_json
 from ctxkit.sessions.store import SessionEntry
-from ctxkit.sessions.transcript_file import START, Mark
+from ctxkit.sessions.transcript.file import START, Mark
 
 VERSION: Final = 1
 SUFFIX: Final = ".state.json"

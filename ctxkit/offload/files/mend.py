@@ -15,7 +15,7 @@ from ctxkit.offload.directory import Directory, read_at, sync_file, write_all, w
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxkit.offload.log_index import Damage
+    from ctxkit.offload.files.log_index import Damage
 
 _CHUNK_BYTES: Final = 1 << 20
 

@@ -13,16 +13,16 @@ from aiofiles.threadpool.binary import AsyncFileIO
 
 from ctxkit.errors import ConfigError, RecordNotFoundError, StoreReadError, StoreWriteError
 from ctxkit.offload import lines
-from ctxkit.offload.blobs import NO_FILE, check_blob_name, free_name
 from ctxkit.offload.capabilities import Lease
-from ctxkit.offload.disk import Disk
 from ctxkit.offload.fenced import FencedStore
-from ctxkit.offload.layout import Layout
-from ctxkit.offload.lease_wait import lease_when_free
-from ctxkit.offload.limits import FileLimits
-from ctxkit.offload.log import Fsync
-from ctxkit.offload.log_index import LOG_NAME, Row
-from ctxkit.offload.reading import Reading
+from ctxkit.offload.files.blobs import NO_FILE, check_blob_name, free_name
+from ctxkit.offload.files.disk import Disk
+from ctxkit.offload.files.layout import Layout
+from ctxkit.offload.files.limits import FileLimits
+from ctxkit.offload.files.log import Fsync
+from ctxkit.offload.files.log_index import LOG_NAME, Row
+from ctxkit.offload.files.reading import Reading
+from ctxkit.offload.locks.lease_wait import lease_when_free
 from ctxkit.offload.search import Needle, neighbours
 from ctxkit.offload.store import Entry, Record, Store
 

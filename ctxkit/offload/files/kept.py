@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from weakref import WeakSet
 
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.lock import LOCK_NAME
+from ctxkit.offload.locks.lock import LOCK_NAME
 
 _ALL: Final["WeakSet[KeptFolder]"] = WeakSet()
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from ctxkit.errors import StaleOwnerError, StoreWriteError
 from ctxkit.offload.directory import Directory, read_at
-from ctxkit.offload.lock import LOCK_NAME, locked
+from ctxkit.offload.locks.lock import LOCK_NAME, locked
 
 _NAME: Final = ".epoch"
 _MOST_BYTES: Final = 1000

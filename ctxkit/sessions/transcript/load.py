@@ -8,11 +8,12 @@ from typing import Any
 from ctxkit.errors import StoreReadError
 from ctxkit.offload.directory import Directory
 from ctxkit.offload.names import fsname
-from ctxkit.sessions import state_file, transcript_file
 from ctxkit.sessions.encoding import messages_of
-from ctxkit.sessions.state_file import parse_state, read_bytes, read_trailer
 from ctxkit.sessions.store import SavedSession, SessionEntry
-from ctxkit.sessions.transcript_file import read_header, read_messages
+from ctxkit.sessions.transcript import file as transcript_file
+from ctxkit.sessions.transcript import state_file
+from ctxkit.sessions.transcript.file import read_header, read_messages
+from ctxkit.sessions.transcript.state_file import parse_state, read_bytes, read_trailer
 from ctxkit.sessions.unanswered import unanswered
 
 

@@ -19,16 +19,16 @@ from typing import Any, Final, TypeVar
 
 from ctxkit.errors import StoreError, StoreReadError, StoreWriteError
 from ctxkit.offload.directory import Directory
-from ctxkit.offload.epochs import highest_epoch, raise_epoch
-from ctxkit.offload.lock import locked
+from ctxkit.offload.files.epochs import highest_epoch, raise_epoch
+from ctxkit.offload.locks.lock import locked
 from ctxkit.offload.names import fsname
-from ctxkit.sessions import transcript_file
 from ctxkit.sessions.encoding import no_json_error
-from ctxkit.sessions.index import INDEX_NAME, Index
 from ctxkit.sessions.store import SavedSession, SessionEntry
-from ctxkit.sessions.transcript_load import load_session, read_row
-from ctxkit.sessions.transcript_save import Saver
-from ctxkit.sessions.transcript_trash import bring_back, is_of, list_trash, move_to_trash, purge_trash
+from ctxkit.sessions.transcript import file as transcript_file
+from ctxkit.sessions.transcript.index import INDEX_NAME, Index
+from ctxkit.sessions.transcript.load import load_session, read_row
+from ctxkit.sessions.transcript.save import Saver
+from ctxkit.sessions.transcript.trash import bring_back, is_of, list_trash, move_to_trash, purge_trash
 from ctxkit.sessions.trash import TrashedSession
 from ctxkit.sessions.worker import Worker
 

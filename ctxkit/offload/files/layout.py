@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from ctxkit.errors import RecordNotFoundError
-from ctxkit.offload.blobs import is_blob_name
 from ctxkit.offload.directory import Directory
+from ctxkit.offload.files.blobs import is_blob_name
+from ctxkit.offload.files.log_index import segment_number
 from ctxkit.offload.lines import is_spill_name
-from ctxkit.offload.log_index import segment_number
 from ctxkit.offload.names import fsname
 
 SESSIONS: Final = "sessions"
