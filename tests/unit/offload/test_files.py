@@ -17,14 +17,13 @@ from ctxkit.offload import (
     BLOB,
     FileStore,
     Record,
-    blobs,
     directory,
-    lock,
-    log,
     read_records,
     record_key,
     result_name,
 )
+from ctxkit.offload.files import blobs, log
+from ctxkit.offload.locks import lock
 
 from .test_names import identifiers
 
