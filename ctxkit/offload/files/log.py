@@ -58,8 +58,6 @@ class _Doubt:
 
     segment: Segment
     start: int
-    end: int | None
-    """Where the file ended then; `None` where nobody else's lines can be told from it, or it was acknowledged."""
 
 
 class SessionLog:
@@ -343,17 +341,15 @@ class SessionLog:
         try:
             sync_file(descriptor)
         except OSError:
-            self._doubt = _Doubt(segment=segment, start=start, end=None)
+            self._doubt = _Doubt(segment=segment, start=start)
             raise
 
     def _take_back(self, descriptor: int, segment: Segment, start: int) -> bool:
-        """Undo a failed write; where that fails too, it is done before the next one."""
-        end: int | None = None
+        """Undo a failed write; where that fails too, what was written is written again before anything rests on it."""
         try:
-            end = os.fstat(descriptor).st_size
             os.ftruncate(descriptor, start)
         except OSError:
-            self._doubt = _Doubt(segment=segment, start=start, end=end)
+            self._doubt = _Doubt(segment=segment, start=start)
             return False
         segment.seen = start
         return True
@@ -361,10 +357,8 @@ class SessionLog:
     def _resolve(self, folder: Directory, doubt: _Doubt) -> None:
         status = folder.status(doubt.segment.name)
         if status is not None and doubt.segment.file == (status.st_dev, status.st_ino) and status.st_size > doubt.start:
-            if status.st_size == doubt.end:
-                mend.cut(folder, doubt.segment.name, doubt.start)
-            else:
-                mend.write_again(folder, doubt.segment.name, doubt.start)
+            # Not cut off: another process may have been sent the same records, found these lines, and acknowledged them.
+            mend.write_again(folder, doubt.segment.name, doubt.start)
         self._doubt = None
 
     def _sync(self) -> None:
@@ -383,7 +377,7 @@ class SessionLog:
         if self._unsynced is not None:
             segment, start = self._unsynced
             start = start if self._doubt is None else min(start, self._doubt.start)
-            self._doubt, self._unsynced = _Doubt(segment=segment, start=start, end=None), None
+            self._doubt, self._unsynced = _Doubt(segment=segment, start=start), None
         kept, self._kept = self._kept, None
         self._index = LogIndex()
         if kept is not None:

@@ -56,13 +56,6 @@ def blank(folder: Directory, damaged: Iterable["Damage"]) -> None:
                 write_at(descriptor, b" " * min(_CHUNK_BYTES, size - at), offset + at)
 
 
-def cut(folder: Directory, name: str, end: int) -> None:
-    """Take back what stands behind a byte."""
-    with _writable(folder, name) as descriptor:
-        os.ftruncate(descriptor, end)
-        sync_file(descriptor)
-
-
 def write_again(folder: Directory, name: str, start: int) -> None:
     """Write what stands behind a byte once more, as it is.
 
