@@ -114,15 +114,20 @@ class _Notes(logging.Handler):
 
 @contextmanager
 def _quiet(notes: _Notes) -> Iterator[None]:
-    """Keep AgentScope's log out of the demo, for the stock agent's end is told in words, and show ctxkit's in it."""
-    host, ours = logging.getLogger("as"), logging.getLogger("ctxkit")
-    level, propagate = host.level, ours.propagate
+    """Keep AgentScope's log out of the demo, for the stock agent's end is told in words, and show ctxkit's in it.
+
+    So is what asyncio warns of when Ctrl-C reaches the commands of the agents before it reaches the demo.
+    """
+    host, loop, ours = logging.getLogger("as"), logging.getLogger("asyncio"), logging.getLogger("ctxkit")
+    level, loop_level, propagate = host.level, loop.level, ours.propagate
     host.setLevel(logging.CRITICAL + 1)
+    loop.setLevel(logging.ERROR)
     ours.propagate = False
     ours.addHandler(notes)
     try:
         yield
     finally:
         host.setLevel(level)
+        loop.setLevel(loop_level)
         ours.propagate = propagate
         ours.removeHandler(notes)

@@ -140,7 +140,7 @@ def _switch_to_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
         except sqlite3.OperationalError as exc:
             # SQLite does not wait here for another connection that switches at the same time.
-            if exc.sqlite_errorcode & _PRIMARY_CODE not in _BUSY or time.monotonic() > deadline:
+            if getattr(exc, "sqlite_errorcode", 0) & _PRIMARY_CODE not in _BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE_S)
         else:
