@@ -5,6 +5,7 @@ open, locked or running. The same for a cancellation at every await.
 """
 
 import asyncio
+import gc
 import json
 import os
 import threading
@@ -217,13 +218,14 @@ def test_whichever_call_fails_what_was_acknowledged_is_there_once_and_would_outl
     power = Power()
     calls = FaultyCalls(monkeypatch, watch=power)
     stride = volume(short=31, full=1)
+    gc.collect()  # what other tests have left open is closed now, not amid the faults
     before, running = open_descriptors(), set(threading.enumerate())
     runs = 0
     for number in count(Random(f"{fault} {for_ever}").randint(1, stride), stride):
         calls.fail(number, FAULTS[fault], for_ever=for_ever)
         asyncio.run(run(memory / f"{number}", calls, power))
         where = f"call {number} failed: {calls.failed[:1]}"
-        assert open_descriptors() == before, where
+        assert open_descriptors() - before == set(), where
         assert set(threading.enumerate()) - running == set(), where
         runs += 1
         if not calls.failed:
