@@ -225,7 +225,7 @@ def test_whichever_call_fails_what_was_acknowledged_is_there_once_and_would_outl
         calls.fail(number, FAULTS[fault], for_ever=for_ever)
         asyncio.run(run(memory / f"{number}", calls, power))
         where = f"call {number} failed: {calls.failed[:1]}"
-        assert open_descriptors() - before == set(), where
+        assert open_descriptors() == before, where
         assert set(threading.enumerate()) - running == set(), where
         runs += 1
         if not calls.failed:
