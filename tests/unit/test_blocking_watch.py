@@ -41,6 +41,12 @@ async def test_a_blocking_call_of_ctxkit_under_the_host_fails():
 
 
 @pytest.mark.asyncio
+async def test_the_lock_that_coverage_takes_at_a_line_of_ctxkit_passes():
+    coverage = function_in(SITE.parent / "coverage/collector.py", "def f(): sleep(0)", sleep=time.sleep)
+    function_in(PACKAGE / "x.py", "def f(): coverage()", coverage=coverage)()
+
+
+@pytest.mark.asyncio
 @pytest.mark.may_block("shows that the marker works")
 async def test_a_marked_test_is_not_watched():
     function_in(PACKAGE / "x.py", "def f(): sleep(0)", sleep=time.sleep)()
