@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ctxkit.config import (
+        CostConfig,
+        HooksConfig,
+        LadderConfig,
         OffloadConfig,
         OverflowConfig,
+        Price,
         PrivacyConfig,
         ResultsConfig,
         SummaryConfig,
         TriggersConfig,
+        WindowConfig,
     )
     from ctxkit.errors import (
         ConfigError,
@@ -56,6 +61,7 @@ __all__ = [
     "ContextConfig",
     "ContextEvent",
     "ContextUnfitError",
+    "CostConfig",
     "CtxkitError",
     "Draft",
     "Edit",
@@ -63,7 +69,9 @@ __all__ = [
     "Entry",
     "FileLimits",
     "FileStore",
+    "HooksConfig",
     "HostCodec",
+    "LadderConfig",
     "LocalWorkspace",
     "MemorySessionStore",
     "MemoryStore",
@@ -72,6 +80,7 @@ __all__ = [
     "Offloader",
     "OverflowConfig",
     "Plan",
+    "Price",
     "PrivacyConfig",
     "Reason",
     "Receipt",
@@ -99,16 +108,22 @@ __all__ = [
     "SummarySchema",
     "TranscriptSessionStore",
     "TriggersConfig",
+    "WindowConfig",
 ]
 
 _ROOMS: Final = {
     "ctxkit.config": (
+        "CostConfig",
+        "HooksConfig",
+        "LadderConfig",
         "OffloadConfig",
         "OverflowConfig",
+        "Price",
         "PrivacyConfig",
         "ResultsConfig",
         "SummaryConfig",
         "TriggersConfig",
+        "WindowConfig",
     ),
     "ctxkit.errors": (
         "ConfigError",

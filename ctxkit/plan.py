@@ -7,7 +7,7 @@ holds a live message: an edit names its place by message index and block range i
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from ctxkit.port import Usage
@@ -28,6 +28,10 @@ class Reason(StrEnum):
     """Something oversized had entered the context."""
 
 
+REFERENCE: Final = "{reference}"
+"""In an edit's text: the place of the stored original, filled in when it is known."""
+
+
 class EditKind(StrEnum):
     """What an edit does to the blocks that it names."""
 
@@ -37,6 +41,10 @@ class EditKind(StrEnum):
     """Removed without a summary of its own."""
     TRUNCATE = "truncate"
     """Shortened to head and tail, with a marker."""
+    CLEAR = "clear"
+    """Replaced by the one line in `text` that says what stood there; the block stays, so a call keeps its result."""
+    SHRINK = "shrink"
+    """Replaced by `text`, which says the same in fewer tokens."""
     IMAGE = "image"
     """An image replaced by a note that says where it is."""
 
@@ -61,6 +69,10 @@ class Edit:
     """How many of the block's images go, oldest first; of `IMAGE` edits only."""
     reference: str | None = None
     """Where the original is stored; `None` where it is not."""
+    rule: str = ""
+    """Name of the strategy that wants it."""
+    text: str | None = None
+    """Of `CLEAR` and `SHRINK` edits: what stands there afterwards, with `REFERENCE` where the original is to be named."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON without what is the default, for a plan may have hundreds of edits."""
@@ -143,10 +155,21 @@ class Receipt:
     """How the summary was made."""
     reference: str | None = None
     """Where what left the context is stored; `None` where it is not."""
+    is_prepared: bool = False
+    """The summary had been made in the background, and nobody waited for it."""
+    rules: tuple[str, ...] = ()
+    """The strategies that had a part in it, in the order of the ladder."""
+    usage: Usage | None = None
+    """What the calls for the summary cost; `None` where there were none."""
+    stable_tokens: int = 0
+    """Tokens at the request's beginning that stay as they are, so that a prompt cache still serves them."""
+    why: str = ""
+    """Why the compression was due, or why nothing was done, in words."""
     seconds: float = 0.0
     problems: tuple[str, ...] = ()
     """What went wrong on the way, one line each."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {**asdict(self), "reason": str(self.reason), "problems": list(self.problems)}
+        lists = {"problems": list(self.problems), "rules": list(self.rules)}
+        return {**asdict(self), "reason": str(self.reason), **lists}

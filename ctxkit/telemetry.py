@@ -50,5 +50,32 @@ OVERFLOW: Final = "ctxkit.request.overflow"
 provider so far; 0 where it was foreseen), `tokens_after`, `left_out_messages`, `left_out_tokens`, `shortened_blocks`, and
 `problem`: why what was to leave the context could not be stored, where that is why."""
 
+PREPARED: Final = "ctxkit.summary.prepared"
+"""A summary has been made in the background: `plan_id`, `messages`, `seconds`, `summary`."""
+
+PREPARED_REJECTED: Final = "ctxkit.summary.rejected"
+"""A summary that was made in the background cannot be used: `plan_id`, `problem`."""
+
+VERIFIED: Final = "ctxkit.summary.verified"
+"""A summary was checked before it was used: `added` (facts put in by code), `unverified`, `corrected`, `refused`."""
+
+BREAKER: Final = "ctxkit.compression.paused"
+"""After failures in a row no automatic summary is tried for a while: `failures`, `until_tokens`, `problem`."""
+
+OVERHEAD: Final = "ctxkit.window.overhead"
+"""System prompt and tool schemas alone are above the trigger: `fixed_tokens`, `trigger_tokens`, `parts`."""
+
+SMALL_WINDOW: Final = "ctxkit.window.small"
+"""The model's window is smaller than is advised: `context_size`, `warn_below_tokens`."""
+
+CACHE_BROKEN: Final = "ctxkit.cache.broken"
+"""A request's beginning is not that of the request before, though nothing was compressed: `component`, `stable_tokens`."""
+
+HOOK_FAILED: Final = "ctxkit.hook.failed"
+"""A user's hook raised: `hook`, `problem`."""
+
+UNDONE: Final = "ctxkit.compression.undone"
+"""A compression was taken back: `plan_id`, `tokens_before`, `tokens_after`."""
+
 STAGES: Final = ("plan", "store", "summary", "swap")
 """The stages of a compression, in order."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctxkit import telemetry
-from ctxkit.engine.arrivals import Arrivals
 from ctxkit.engine.compress import Compression
 from ctxkit.engine.draft import Drafts
 from ctxkit.engine.journal import Journal
@@ -17,10 +15,8 @@ from ctxkit.engine.kit import Kit
 from ctxkit.engine.layer import Layers
 from ctxkit.engine.request import RequestFitter
 from ctxkit.engine.run import Run
-from ctxkit.errors import ContextUnfitError
-from ctxkit.ledger import scan_block
+from ctxkit.engine.watch import Watch
 from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, session_lane
-from ctxkit.strategies.images import images_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from agentscope.message import Msg
 
     from ctxkit.config import Settings
-    from ctxkit.engine.gauge import Reading
+    from ctxkit.engine.watch import Look
     from ctxkit.offload import OffloadGuard
     from ctxkit.plan import Reason, Receipt
     from ctxkit.port import AgentPort, Codec, EmitEvent, ModelPort
@@ -36,16 +32,6 @@ if TYPE_CHECKING:
 
 _TARGETS = 32
 """How many requests' learnt targets are kept."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """What a check before a reasoning step saw."""
-
-    tokens: int
-    trigger_tokens: int
-    is_due: bool
-    """Whether anything is to be done: a compression, or something oversized to be shortened."""
 
 
 class Engine(Kit):
@@ -73,12 +59,7 @@ class Engine(Kit):
         self._layers = Layers(self)
         self._journal = Journal(self, self._layers)
         self._drafts = Drafts(self, self._layers)
-        self._arrivals = Arrivals()
-        self._oversized = False
-        self._images = 0
-        self._tokens = 0
-        self._rest_until = 0
-        self._rest_step = 1
+        self._watch = Watch(self)
         self._busy: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     @property
@@ -88,38 +69,7 @@ class Engine(Kit):
 
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
-        reading = await self.gauge.read(self.port)
-        await self._look_at_new(reading, settings)
-        trigger = settings.trigger_tokens(reading.context_size)
-        is_due = reading.tokens >= trigger or self._oversized or self._images > settings.max_image_num
-        self._tokens = reading.tokens
-        if is_due and reading.tokens < min(self._rest_until, settings.limit_tokens(reading.context_size)):
-            is_due = False
-        self._rest_step = max(1, int(settings.triggers.min_gain_ratio * reading.context_size))
-        return Look(tokens=reading.tokens, trigger_tokens=trigger, is_due=is_due)
-
-    def _rest(self) -> None:
-        """Wait with the next automatic compression until the context has grown a little, or no longer fits.
-
-        Without this, a store or a model that is down would be asked again before each reasoning step.
-        """
-        self._rest_until = self._tokens + self._rest_step
-
-    async def _look_at_new(self, reading: Reading, settings: Settings) -> None:
-        context = self.port.context
-        if self._arrivals.is_all_new(context):
-            self._oversized = False
-            self._images = 0
-        window = reading.context_size
-        smallest = min(settings.paste_limit(window), settings.result_limit("", window))
-        for place, block in self._arrivals.new(context):
-            await scan_block(
-                block, role=context[place.message].role
-            )  # remembers what the ledger will want, so that a compression need not read it all
-            tokens = await self.gauge.block_tokens(block, model_key=reading.model_key)
-            self._oversized = self._oversized or tokens > smallest
-            self._images += sum(1 for _ in images_of(block))
-        self._arrivals.looked(context)
+        return await self._watch.look(settings)
 
     async def compress(
         self, settings: Settings, *, reason: Reason, emit: EmitEvent, focus: str | None = None, force: bool = False
@@ -141,20 +91,11 @@ class Engine(Kit):
             except Exception as exc:
                 failed = run.failed(exc)
                 self.receipts.append(failed)
-                if not isinstance(exc, ContextUnfitError):
-                    self._rest()
+                self._watch.failed(exc)
                 await emit(telemetry.FAILED, failed.to_json())
                 raise
             self.receipts.append(receipt)
-            self._oversized = False
-            if receipt.outcome != "applied":
-                self._rest()
-            elif receipt.tokens_after < receipt.limit_tokens:
-                self._rest_until = 0
-            else:
-                # What no edit can free is above the trigger: half of what is left may fill before the next summary.
-                room = settings.limit_tokens(self.gauge.window(self.port.model)) - receipt.tokens_after
-                self._rest_until = receipt.tokens_after + max(self._rest_step, room // 2)
+            self._watch.ended(receipt, settings)
             if run.is_cancelled:
                 raise asyncio.CancelledError
             return receipt

@@ -11,6 +11,9 @@ from jsonschema.validators import validator_for
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ctxkit.config import (
+    CostConfig,
+    HooksConfig,
+    LadderConfig,
     OffloadConfig,
     OverflowConfig,
     PrivacyConfig,
@@ -18,6 +21,7 @@ from ctxkit.config import (
     Settings,
     SummaryConfig,
     TriggersConfig,
+    WindowConfig,
 )
 from ctxkit.errors import ConfigError
 from ctxkit.host import _compat
@@ -43,7 +47,11 @@ class ContextConfig(CompleteContextConfig):
     model_config = ConfigDict(extra="forbid")
 
     trigger_ratio: float = Field(default=0.8, gt=0, le=0.9)
-    """Compress when the request exceeds this share of the context size, (0, 0.9]."""
+    """Compress when the request exceeds this share of the context size, (0, 0.9].
+
+    Set, it wins over `triggers.mode`; unset, the mode decides where the model's prices are known, and this default where
+    they are not. Manual calls and the host's tool always go by it.
+    """
 
     tool_result_limit: int = Field(default=50000, ge=1, title="Tool Result Limit")
     """Most tokens of one tool result in the context, at least 1."""
@@ -65,6 +73,18 @@ class ContextConfig(CompleteContextConfig):
 
     privacy: PrivacyConfig = Field(default_factory=PrivacyConfig)
     """What is kept from disks and from summaries."""
+
+    ladder: LadderConfig = Field(default_factory=LadderConfig)
+    """In which order what is done to make room."""
+
+    cost: CostConfig = Field(default_factory=CostConfig)
+    """What tokens cost, and how the provider's prompt cache is used."""
+
+    window: WindowConfig = Field(default_factory=WindowConfig)
+    """How large the window is taken to be."""
+
+    hooks: HooksConfig = Field(default_factory=HooksConfig)
+    """What your own code does before and after a compression."""
 
     if not TYPE_CHECKING:  # type checkers see pydantic's own signature
 
@@ -147,13 +167,23 @@ def _in_words(exc: ValidationError, fields: Mapping[str, Any]) -> str:
     return "ContextConfig: " + "; ".join(lines)
 
 
+_SECTIONS = (
+    "results",
+    "summary",
+    "triggers",
+    "overflow",
+    "offload",
+    "privacy",
+    "ladder",
+    "cost",
+    "window",
+    "hooks",
+)
+
+
 def settings_of(config: HostContextConfig) -> Settings:
     """Return the engine's settings for any config that an agent was given, ctxkit's or the host's own."""
-    sections = {
-        name: getattr(config, name)
-        for name in ("results", "summary", "triggers", "overflow", "offload", "privacy")
-        if hasattr(config, name)
-    }
+    sections = {name: getattr(config, name) for name in _SECTIONS if hasattr(config, name)}
     return Settings(
         trigger_ratio=config.trigger_ratio,
         reserve_ratio=config.reserve_ratio,
@@ -163,5 +193,6 @@ def settings_of(config: HostContextConfig) -> Settings:
         tool_result_limit=config.tool_result_limit,
         fallback_to_truncation=getattr(config, "compression_fallback_to_truncation", True),
         max_image_num=getattr(config, "max_image_num", 5),
+        is_ratio_explicit="trigger_ratio" in config.model_fields_set,
         **sections,
     )

@@ -27,10 +27,18 @@ class Situation:
     context_size: int
     """Tokens of the model's window, as far as it is known to be true."""
     settings: Settings
+    pinned: frozenset[int] = frozenset()
+    """Indices of the messages that somebody pinned: no edit may touch them."""
+    open_errors: frozenset[str] = frozenset()
+    """Ids of the calls whose result tells of an error that nothing has resolved since."""
 
 
 class Strategy(Protocol):
-    """Makes edits from a situation; pure, without I/O, never raising."""
+    """Makes edits from a situation; pure, without I/O.
+
+    A strategy of your own may have a `name`, which receipts and explanations show; else its class's name is shown. What
+    it raises costs its edits and no more; edits that break a rule of `ctxkit.invariants` are not applied.
+    """
 
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return the edits that this strategy would make; empty where it sees nothing to do."""

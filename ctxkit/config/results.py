@@ -1,0 +1,44 @@
+"""How tool results, pastes and arguments enter the context."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ctxkit.config.checks import one_of, ratio, refuse, tool_names
+
+MarkerPlacement = Literal["gap", "end"]
+"""Where the truncation marker stands: between head and tail, or at the end of what is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsConfig:
+    """How tool results, pastes and tool-call arguments enter the context."""
+
+    limit_ratio: float = 0.25
+    """One result keeps at most this share of the context size, (0, 1]; the host's `tool_result_limit` applies beside it."""
+    paste_limit_ratio: float = 0.25
+    """One user message, hint or tool-call argument keeps at most this share of the context size, (0, 1]."""
+    head_ratio: float = 0.6
+    """Share of what is kept that comes from the start of a text, (0, 1]; the rest comes from its end."""
+    per_tool_limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits in tokens by tool name; they win over the others."""
+    exclude_tools: frozenset[str] = frozenset()
+    """Tools whose results are never shortened on admission (they still are where nothing else fits)."""
+    verbatim_tools: frozenset[str] = frozenset({"Read", "read_file", "view", "cat", "Edit", "Write"})
+    """Tools whose results an editor will match: cut by lines, never reformatted."""
+    marker: MarkerPlacement = "gap"
+    """Where `<<<TRUNCATED>>>` stands."""
+
+    def __post_init__(self) -> None:
+        ratio(self, "limit_ratio")
+        ratio(self, "paste_limit_ratio")
+        ratio(self, "head_ratio")
+        one_of(self, "marker", ("gap", "end"))
+        if not isinstance(self.per_tool_limits, Mapping):
+            refuse(self, "per_tool_limits", self.per_tool_limits, "give a mapping of tool names to tokens")
+        for tool, limit in self.per_tool_limits.items():
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+                refuse(self, "per_tool_limits", {tool: limit}, "give a number of tokens of at least 1 for each tool")
+        object.__setattr__(self, "per_tool_limits", dict(self.per_tool_limits))
+        tool_names(self, "exclude_tools")
+        tool_names(self, "verbatim_tools")
