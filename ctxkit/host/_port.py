@@ -10,11 +10,13 @@ from agentscope.message import AssistantMsg
 from agentscope.model import ChatResponse, FinishedReason
 from agentscope.tool import ToolChoice
 
+from ctxkit.config import WindowConfig
 from ctxkit.host import _compat
 from ctxkit.host._sessions import hold_of
 from ctxkit.host._usage import input_tokens_of
 from ctxkit.port import SLOT, Answer, Request
 from ctxkit.port import Usage as CallUsage
+from ctxkit.tokens.windows import resolve_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,11 +28,20 @@ if TYPE_CHECKING:
     from ctxkit.port import Block, Piece, Swap
 
 
-class HostModel:
-    """One of AgentScope's chat models; see `ctxkit.port.ModelPort`."""
+_ANY_WINDOW = WindowConfig()
 
-    def __init__(self, model: ChatModelBase) -> None:
+
+class HostModel:
+    """One of AgentScope's chat models; see `ctxkit.port.ModelPort`.
+
+    Args:
+        model: The host's model.
+        window: How its window is told.
+    """
+
+    def __init__(self, model: ChatModelBase, *, window: WindowConfig = _ANY_WINDOW) -> None:
         self.model = model
+        self._window = window
 
     @property
     def key(self) -> str:
@@ -39,8 +50,12 @@ class HostModel:
 
     @property
     def context_size(self) -> int:
-        """Tokens of the model's context window."""
-        return self.model.context_size
+        """Tokens of the model's context window.
+
+        Raises:
+            ConfigError: Nobody knows them.
+        """
+        return resolve_window(self.model.model, self.model.context_size, self._window)
 
     async def call(
         self,
@@ -119,7 +134,7 @@ class HostPort:
     @property
     def model(self) -> HostModel:
         """The model that the next call will use."""
-        return HostModel(self.agent.model)
+        return HostModel(self.agent.model, window=window_of(self.agent))
 
     @property
     def context(self) -> list[Msg]:
@@ -188,6 +203,12 @@ class HostPort:
         if not state.context:
             state.append_context(self.agent.name, [])
         _compat.add_usage(state.context[-1], usage)
+
+
+def window_of(agent: Agent) -> WindowConfig:
+    """Return how the window of an agent's own model is told; a config of the host's own says nothing of it."""
+    window: WindowConfig = getattr(agent.context_config, "window", _ANY_WINDOW)
+    return window
 
 
 def model_key(model: ChatModelBase) -> str:

@@ -52,6 +52,6 @@ def test_a_window_below_the_least_is_refused_unless_it_is_said_to_be_a_test():
     config = WindowConfig(refuse_below_tokens=16_000)
 
     check_window(16_000, "m", config)
-    with pytest.raises(ConfigError, match="15999 tokens, and WindowConfig.refuse_below_tokens is 16000"):
+    with pytest.raises(ConfigError, match=r"15999 tokens, and WindowConfig.refuse_below_tokens is 16000"):
         check_window(15_999, "m", config)
     check_window(1_000, "m", WindowConfig(refuse_below_tokens=16_000, allow_tiny=True))
