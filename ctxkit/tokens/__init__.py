@@ -8,6 +8,7 @@ from ctxkit.tokens.counter import ByteCounter, Counter, TiktokenCounter, default
 from ctxkit.tokens.grapheme import ceil_cut, floor_cut
 from ctxkit.tokens.media import media_tokens
 from ctxkit.tokens.meter import Meter
+from ctxkit.tokens.pricing import in_dollars, price_of, request_cost
 from ctxkit.tokens.ruler import Ruler
 from ctxkit.tokens.weight import Weight
 
@@ -26,7 +27,10 @@ __all__ = [
     "count_text",
     "default_counter",
     "floor_cut",
+    "in_dollars",
     "load_counter",
     "media_tokens",
+    "price_of",
+    "request_cost",
     "serve_loop",
 ]
