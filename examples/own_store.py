@@ -144,8 +144,9 @@ class SqliteStore:
     def _database(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = sqlite3.connect(self.path, isolation_level=None, timeout=10, check_same_thread=False)
-            # NORMAL, the usual advice, loses what was acknowledged when the power fails.
-            self._connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA}")
+            # NORMAL, the usual advice, loses what was acknowledged when the power fails. The rollback journal stays: SQLite
+            # does not wait where two processes change to a write-ahead log at once.
+            self._connection.executescript(f"PRAGMA synchronous = FULL; BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
         return self._connection
 
     @contextmanager
