@@ -44,6 +44,10 @@ class Request:
 
     messages: Sequence[Msg]
     tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: object | None = None
+    """The host's tool choice."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Other keywords of the call, which the host's model hands to the provider."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,7 @@ class ModelPort(Protocol):
         *,
         tool_choice: object | None = None,
         forbid_tools: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> Answer:
         """Call the model and gather its whole answer, streaming or not.
 
@@ -99,6 +104,7 @@ class ModelPort(Protocol):
             tools: Tool schemas, as in the agent's own requests.
             tool_choice: The host's tool choice, passed as it is.
             forbid_tools: Send tool choice "none" instead.
+            options: Other keywords of the host's model call.
 
         Returns:
             The answer; `interrupted` is set where the host swallowed a cancellation.
@@ -229,6 +235,10 @@ class AgentPort(Protocol):
     @property
     def model(self) -> ModelPort:
         """The model that the next call will use; read it at every use, the host swaps it."""
+        ...
+
+    def model_of(self, model: object) -> ModelPort:
+        """Return another of the host's chat models as a port, for example one that writes summaries only."""
         ...
 
     @property

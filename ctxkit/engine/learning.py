@@ -44,10 +44,13 @@ class LearningModel:
         *,
         tool_choice: object | None = None,
         forbid_tools: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> Answer:
         """Call the model and gather its whole answer."""
         try:
-            return await self._model.call(messages, tools, tool_choice=tool_choice, forbid_tools=forbid_tools)
+            return await self._model.call(
+                messages, tools, tool_choice=tool_choice, forbid_tools=forbid_tools, options=options
+            )
         except Exception as exc:
             self._learn(exc)
             raise

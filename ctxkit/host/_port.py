@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from agentscope.message import AssistantMsg
-from agentscope.model import ChatResponse, FinishedReason
+from agentscope.model import ChatModelBase, ChatResponse, FinishedReason
 from agentscope.tool import ToolChoice
 
 from ctxkit.config import WindowConfig
+from ctxkit.errors import ConfigError
 from ctxkit.host import _compat
 from ctxkit.host._sessions import hold_of
 from ctxkit.host._usage import input_tokens_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from agentscope.agent import Agent
     from agentscope.message import Msg
-    from agentscope.model import ChatModelBase, ChatUsage
+    from agentscope.model import ChatUsage
 
     from ctxkit.port import Block, Piece, Swap
 
@@ -64,10 +65,16 @@ class HostModel:
         *,
         tool_choice: object | None = None,
         forbid_tools: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> Answer:
         """Call the model and gather its whole answer, streaming or not."""
         choice = ToolChoice(mode="none") if forbid_tools else tool_choice
-        answer = await self.model(messages=list(messages), tools=[dict(t) for t in tools], tool_choice=choice)  # type: ignore[arg-type]  # the host's own choice, handed through
+        answer = await self.model(
+            messages=list(messages),
+            tools=[dict(tool) for tool in tools],
+            tool_choice=choice,  # type: ignore[arg-type]  # the host's own choice, handed through
+            **(options or {}),
+        )
         if isinstance(answer, ChatResponse):
             return self._gathered(answer)
         last: ChatResponse | None = None
@@ -135,6 +142,17 @@ class HostPort:
     def model(self) -> HostModel:
         """The model that the next call will use."""
         return HostModel(self.agent.model, window=window_of(self.agent))
+
+    def model_of(self, model: object) -> HostModel:
+        """Return another of the host's chat models as a port.
+
+        Raises:
+            ConfigError: It is no chat model of AgentScope's.
+        """
+        if not isinstance(model, ChatModelBase):
+            msg = f"SummaryConfig.model is {model!r}: give a chat model of AgentScope's, or None."
+            raise ConfigError(msg)
+        return HostModel(model)
 
     @property
     def context(self) -> list[Msg]:

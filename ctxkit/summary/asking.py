@@ -72,18 +72,19 @@ class Asker:
         tools: Sequence[Mapping[str, Any]] = (),
         *,
         tool_choice: object | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any] | None:
         """Return valid fields from a plain call, or None; why not is in `failures`.
 
         A tool call in the answer is refused and asked again with tools forbidden; an answer that is no summary is
         repaired once, with what is wrong with it.
         """
-        answer = await self._plain(messages, tools, tool_choice=tool_choice)
+        answer = await self._plain(messages, tools, tool_choice=tool_choice, options=options)
         forbid = False
         if answer is not None and answer.tool_calls:
             self.failures.append(f"the model called {', '.join(answer.tool_calls)[:100]} instead of answering")
             forbid = True
-            answer = await self._plain(messages, tools, forbid_tools=True)
+            answer = await self._plain(messages, tools, forbid_tools=True, options=options)
         if answer is None:
             return None
         fields = await self._checked(answer)
@@ -95,7 +96,8 @@ class Asker:
         said = [self._codec.assistant_message([self._codec.text(text)], name="assistant")]
         wanted = self._codec.user_message(repair_text(fields, self._schema))
         again = [*messages, *(said if answer.text.strip() else []), wanted]
-        answer = await self._plain(again, tools, tool_choice=None if forbid else tool_choice, forbid_tools=forbid)
+        choice = None if forbid else tool_choice
+        answer = await self._plain(again, tools, tool_choice=choice, forbid_tools=forbid, options=options)
         if answer is None:
             return None
         fields = await self._checked(answer)
@@ -122,9 +124,12 @@ class Asker:
         *,
         tool_choice: object | None = None,
         forbid_tools: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> Answer | None:
         return await self._tried(
-            lambda: self._model.call(messages, tools, tool_choice=tool_choice, forbid_tools=forbid_tools)
+            lambda: self._model.call(
+                messages, tools, tool_choice=tool_choice, forbid_tools=forbid_tools, options=options
+            )
         )
 
     async def _checked(self, answer: Answer) -> Mapping[str, Any] | str:

@@ -184,7 +184,9 @@ class Summarizer:
         if request is None:
             return None
         messages = [*request.messages, self._codec.user_message(self._instruction(run))]
-        return await run.asker.ask(messages, request.tools, tool_choice=run.material.tool_choice)
+        return await run.asker.ask(
+            messages, request.tools, tool_choice=run.material.tool_choice, options=request.options
+        )
 
     def _instruction(self, run: "_Run") -> str:
         return f"{run.task}\n\n{texts.answer_text(self._schema, max_tokens=run.max_tokens)}"

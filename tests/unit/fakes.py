@@ -244,6 +244,9 @@ class FakePort:
             layers.append(FakeMsg(role="user", name="user", content=pieces, id="summary"))
         return Request(messages=[*layers, *self.context])
 
+    def model_of(self, model: Any) -> Any:
+        return model
+
     async def host_count(self, pieces: Sequence[FakeText | FakeData]) -> int:
         return int(sum(map(tokens_of, pieces)))
 

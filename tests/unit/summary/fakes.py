@@ -33,6 +33,7 @@ class Sent:
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: object | None = None
     forbid_tools: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
     structured: bool = False
 
     @property
@@ -57,8 +58,14 @@ class FakeModel:
     hangs: asyncio.Event = field(default_factory=asyncio.Event)
     stopped: int = 0
 
-    async def call(self, messages, tools=(), *, tool_choice=None, forbid_tools=False) -> Answer:
-        sent = Sent(messages=list(messages), tools=tools, tool_choice=tool_choice, forbid_tools=forbid_tools)
+    async def call(self, messages, tools=(), *, tool_choice=None, forbid_tools=False, options=None) -> Answer:
+        sent = Sent(
+            messages=list(messages),
+            tools=tools,
+            tool_choice=tool_choice,
+            forbid_tools=forbid_tools,
+            options=options or {},
+        )
         self.sent.append(sent)
         return await self._answer(self.plain, sent)
 
