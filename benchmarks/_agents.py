@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from agentscope.middleware import MiddlewareBase
     from agentscope.model import ChatModelBase
     from agentscope.tool import ToolBase
 
@@ -37,6 +38,7 @@ def make_agent(
     workdir: Path,
     system_prompt: str,
     steps: int = 1000,
+    middlewares: Sequence[MiddlewareBase] | None = None,
     **config: Any,
 ) -> Agent:
     """Return an agent of one side.
@@ -48,9 +50,12 @@ def make_agent(
         workdir: Where what leaves the context is stored; stock has AgentScope's own `LocalWorkspace`.
         system_prompt: The system prompt.
         steps: Most reasoning steps of a reply.
+        middlewares: In place of the side's own: ctxkit's, or none.
         **config: Fields that both classes of `ContextConfig` have.
     """
     ours = side == "ctxkit"
+    if middlewares is None:
+        middlewares = [ctxkit.CompressionMiddleware()] if ours else []
     return Agent(
         name="friday",
         system_prompt=system_prompt,
@@ -58,7 +63,7 @@ def make_agent(
         toolkit=Toolkit(tools=list(tools)),
         context_config=ctxkit.ContextConfig(**config) if ours else ContextConfig(**config),
         offloader=(ctxkit.LocalWorkspace if ours else LocalWorkspace)(workdir=str(workdir)),
-        middlewares=[ctxkit.CompressionMiddleware()] if ours else [],
+        middlewares=list(middlewares),
         react_config=ReActConfig(max_iters=steps),
         # The time of day in the context would make two runs differ.
         injection_config=InjectionConfig(inject_runtime_state=False),
