@@ -6,7 +6,7 @@ transcripts keep calls and results in messages of their own. The view treats bot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -166,6 +166,51 @@ class View:
         while first > max(0, last + 1 - REQUEST_MESSAGES) and self.messages[first - 1].role == "user":
             first -= 1
         return tuple(range(first, last + 1))
+
+    @cached_property
+    def counts(self) -> tuple[tuple[int, ...], ...]:
+        """How many messages of a provider's format begin with each block, by message and block: 1 or 0.
+
+        Each call and each result is one, and so is each run of texts, thinking, hints and media between them.
+        """
+        rows = []
+        for content in self.contents:
+            kinds = [block.type for block in content]
+            apart = [kind in {"tool_call", "tool_result"} for kind in kinds]
+            rows.append(tuple(int(one or n == 0 or apart[n - 1]) for n, one in enumerate(apart)))
+        return tuple(rows)
+
+    def with_partners(self, messages: Iterable[int]) -> frozenset[int]:
+        """Return messages and all those that hold the other half of one of their exchanges, by index."""
+        kept = set(messages)
+        if kept:
+            across = [
+                {exchange.call.message, exchange.result.message}
+                for exchange in self.exchanges
+                if exchange.result is not None and exchange.result.message != exchange.call.message
+            ]
+            while more := [pair for pair in across if pair & kept and not pair <= kept]:
+                kept.update(*more)
+        return frozenset(kept)
+
+    @cached_property
+    def turns(self) -> tuple[range, ...]:
+        """The indices of the messages of each turn, oldest first.
+
+        A turn goes from a run of user messages to the next; what stands before the first user message is one of its own.
+        """
+        starts = [
+            index
+            for index, message in enumerate(self.messages)
+            if index == 0 or (message.role == "user" and self.messages[index - 1].role != "user")
+        ]
+        return tuple(range(start, stop) for start, stop in zip(starts, [*starts[1:], len(self)], strict=True))
+
+    @cached_property
+    def finished_turns(self) -> tuple[range, ...]:
+        """The turns before that of the newest user request; none where nobody asked."""
+        request = self.latest_request
+        return tuple(turn for turn in self.turns if request and turn.stop <= request[0])
 
     @property
     def is_running_last(self) -> bool:
