@@ -6,6 +6,7 @@ from ctxkit.results.arguments import shorten_arguments
 from ctxkit.results.kinds import detect
 from ctxkit.results.marker import TRUNCATED, defuse, defuse_in_pieces, marker
 from ctxkit.results.pieces import defuse_pieces, shorten_pieces
+from ctxkit.results.shrink import shrink
 
 __all__ = [
     "TRUNCATED",
@@ -22,4 +23,5 @@ __all__ = [
     "shorten_arguments",
     "shorten_pieces",
     "shorten_text",
+    "shrink",
 ]

@@ -1,0 +1,83 @@
+"""Tool exchanges that are over, and of which the model has seen the result: what a cheap rung may work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxkit.view import Place
+
+if TYPE_CHECKING:
+    from agentscope.message import ToolCallBlock, ToolResultBlock
+
+    from ctxkit.port import Block
+    from ctxkit.strategies._base import Situation
+    from ctxkit.view import View
+
+_SPOKEN = frozenset({"text", "thinking", "tool_call"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """A tool call and its result, both of which may be edited."""
+
+    call: ToolCallBlock
+    call_place: Place
+    result: ToolResultBlock
+    result_place: Place
+
+
+def settled(
+    situation: Situation, *, keep_newest: int = 0, unseen: bool = False, cleared: bool = False
+) -> tuple[Settled, ...]:
+    """Return the exchanges that are over, by the place of their results, oldest first.
+
+    Left out are those of pinned messages, open errors, and those whose result is still running.
+
+    Args:
+        situation: The context.
+        keep_newest: So many of the newest results are left out, whatever they are.
+        unseen: Take results as well that the model has not been shown yet.
+        cleared: Take exchanges as well of whose result one line is left.
+    """
+    view = situation.view
+    over = sorted((e.result, e) for e in view.exchanges if e.result is not None)
+    limit = Place(len(view), 0) if unseen else _last_words(view)
+    found = []
+    for place, exchange in over[: len(over) - keep_newest] if keep_newest else over:
+        if place >= limit or exchange.call_id in situation.open_errors:
+            continue
+        if not situation.pinned.isdisjoint((exchange.call.message, place.message)):
+            continue
+        call = view.contents[exchange.call.message][exchange.call.block]
+        result = view.contents[place.message][place.block]
+        if call.type == "tool_call" and result.type == "tool_result" and result.state != "running":
+            if is_cleared(result) and not cleared:
+                continue
+            found.append(Settled(call=call, call_place=exchange.call, result=result, result_place=place))
+    return tuple(found)
+
+
+def text_of_result(result: ToolResultBlock) -> str | None:
+    """Return the text of a tool result, `None` where it has images or files."""
+    if isinstance(result.output, str):
+        return result.output
+    parts = [piece.text for piece in result.output if piece.type == "text"]
+    return "\n".join(parts) if len(parts) == len(result.output) else None
+
+
+def is_cleared(block: Block) -> bool:
+    """Whether one line stands already where a tool result stood."""
+    mark = block.metadata.get("ctxkit") if block.type == "tool_result" else None
+    return isinstance(mark, dict) and bool(mark.get("cleared"))
+
+
+def _last_words(view: View) -> Place:
+    """Return the place of what the agent said last; what stands behind it the model has not been shown."""
+    for index in range(len(view) - 1, -1, -1):
+        message = view.messages[index]
+        if message.role == "assistant" and message.name == view.agent_name:
+            for number in range(len(view.contents[index]) - 1, -1, -1):
+                if view.contents[index][number].type in _SPOKEN:
+                    return Place(index, number)
+    return Place(0, 0)
