@@ -67,6 +67,10 @@ class Layers:
         state = SummaryState.from_json(saved.get("state"))
         return replace(state, notes=(*state.notes, f"An earlier summary said: {text[:_FOREIGN_CHARS]}"))
 
+    def digest(self) -> str:
+        """Return what tells the agent's summary layer from others, as it is now."""
+        return _digest(layer_text(self._kit.port.summary))
+
     def plan_id(self) -> str | None:
         """Return the plan that the agent's summary came of; None where that is not known."""
         plan_id = self._saved().get("plan")

@@ -47,20 +47,35 @@ class StoredPlan:
     """Their summary; `None` where nothing leaves."""
     focus: str | None = None
     """What the summary was asked to look after."""
+    reference: str | None = None
+    """Where the messages that leave are stored."""
+    layer: str | None = None
+    """The `digest` of the summary layer that the summary continues; `None` where it is not known."""
+    is_prepared: bool = False
+    """The summary was made in the background, before it was due."""
 
     def record(self) -> Record:
         """Return its record; a plan of the same edits of the same messages is the same one."""
         draft = None if self.draft is None else self.draft.to_json()
         plan = {**self.plan.to_json(), "keys": self.keys}
         digest = blake2b(json.dumps([plan["edits"], plan["keys"]]).encode(), digest_size=16).hexdigest()
-        return _record(PLAN, self.plan.id, digest, {**plan, "draft": draft, "focus": self.focus})
+        about = {"focus": self.focus, "reference": self.reference, "layer": self.layer, "is_prepared": self.is_prepared}
+        return _record(PLAN, self.plan.id, digest, {**plan, "draft": draft, **about})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StoredPlan:
         """Return the plan of a record's body."""
         plan = {name: data[name] for name in ("id", "reason", "edits", "tokens_before", "tokens_after")}
         draft = None if data["draft"] is None else Draft.from_json(data["draft"])
-        return cls(plan=Plan.from_json(plan), keys=tuple(data["keys"]), draft=draft, focus=data["focus"])
+        return cls(
+            plan=Plan.from_json(plan),
+            keys=tuple(data["keys"]),
+            draft=draft,
+            focus=data["focus"],
+            reference=data.get("reference"),
+            layer=data.get("layer"),
+            is_prepared=bool(data.get("is_prepared")),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Sessions: what saves, locks, repairs, restores and retires them."""
 
-from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, Lanes, session_lane
+from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, Lanes, session_lane, summary_lane
 from ctxkit.sessions.lock import COMPRESSION_GRACE_S, Hold, SessionLocks
 from ctxkit.sessions.maintenance import MaintenanceReport, RotatesIndex, maintain
 from ctxkit.sessions.memory import MemorySessionStore
@@ -54,4 +54,5 @@ __all__ = [
     "repair_file",
     "repair_state",
     "session_lane",
+    "summary_lane",
 ]

@@ -18,6 +18,11 @@ def session_lane(session_id: str) -> str:
     return f"session:{session_id}"
 
 
+def summary_lane(session_id: str) -> str:
+    """Return the lane on which models are asked for summaries of a session; whoever enters it does so before all others."""
+    return f"summary:{session_id}"
+
+
 class Turn:
     """One's turn on a lane, until it leaves.
 
@@ -62,8 +67,8 @@ class Lanes:
     async def enter(self, *names: str) -> AsyncIterator[None]:
         """Wait for one's turn on each lane, in the order given, and leave them at the end.
 
-        Who enters several gives them in the same order everywhere, the global one last, or two wait for each other. A
-        lane is not re-entrant.
+        Who enters several does so in the same order everywhere, the summary's first and the global one last, or two wait
+        for each other. A lane is not re-entrant.
         """
         async with AsyncExitStack() as turns:
             for name in names:
@@ -103,9 +108,10 @@ class Lanes:
             return 0 if lane is None else len(lane.waiting)
 
     def is_busy(self, name: str) -> bool:
-        """Return whether it is somebody's turn on a lane."""
+        """Return whether it is somebody's turn on a lane, and their event loop is still open."""
         self._own()
-        return name in self._lanes
+        lane = self._lanes.get(name)
+        return lane is not None and not lane.turn.loop.is_closed()
 
     def holder(self, name: str) -> object:
         """Return what the one whose turn it is says of itself; `None` where it says nothing or nobody is there."""
