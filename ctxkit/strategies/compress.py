@@ -39,16 +39,21 @@ class CompressStrategy:
                 stop=stop,
                 tokens=round(sum(tokens[index][:stop])),
             )
-            for index, stop in _before(view, cut)
+            for index, stop in _before(view, cut, staying(situation))
         )
         return edits if any(sum(tokens[edit.message][: edit.stop]) > 0 for edit in edits) else ()
 
 
-def _before(view: View, cut: Place) -> Iterator[tuple[int, int]]:
+def staying(situation: Situation) -> frozenset[int]:
+    """Return the messages that no cut takes away: the newest request, and what is pinned with what belongs to its calls."""
+    view = situation.view
+    return view.with_partners(situation.pinned) | frozenset(view.latest_request)
+
+
+def _before(view: View, cut: Place, stay: frozenset[int]) -> Iterator[tuple[int, int]]:
     """Yield each message that has blocks before a cut and may leave, with the number of these blocks."""
-    staying = set(view.latest_request)
     for index in range(cut.message):
-        if index not in staying:
+        if index not in stay:
             yield index, len(view.contents[index])
-    if cut.block > 0:  # in an assistant's message, never in the request
+    if cut.block > 0 and cut.message not in stay:  # in an assistant's message, never in the request
         yield cut.message, cut.block

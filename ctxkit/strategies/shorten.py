@@ -103,9 +103,11 @@ def common_level(sizes: Sequence[float], free: float, floor: int) -> int:
 def can_shorten(situation: Situation, place: Place) -> bool:
     """Whether a block may be shortened in order to free tokens.
 
-    Thinking is signed, an unfinished call is about to run with its arguments, and the newest user request stays verbatim:
-    `AdmissionStrategy` alone shortens it, and only to its budget.
+    Thinking is signed, an unfinished call is about to run with its arguments, and what is pinned and the newest user
+    request stay verbatim: `AdmissionStrategy` alone shortens the request, and only to its budget.
     """
+    if place.message in situation.pinned:
+        return False
     kind = situation.view.contents[place.message][place.block].type
     if kind == "tool_call":
         return not situation.view.is_unfinished(place)
