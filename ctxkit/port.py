@@ -59,6 +59,15 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return what both calls cost."""
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
@@ -180,6 +189,14 @@ class Codec(Protocol):
         """Return a copy of a data block that points at a URL instead of carrying its bytes."""
         ...
 
+    def with_data(self, block: DataBlock, data: str) -> DataBlock:
+        """Return a copy of a data block that carries its bytes in base64 instead of pointing at a URL."""
+        ...
+
+    def with_mark_of(self, message: Msg, other: Msg) -> Msg:
+        """Return a copy of a message that has another one's `metadata["ctxkit"]`, or none where the other has none."""
+        ...
+
     def dump(self, message: Msg) -> str:
         """Return a message as JSON on one line; characters that cannot be encoded are replaced, never refused."""
         ...
@@ -274,6 +291,10 @@ class AgentPort(Protocol):
 
     async def swap(self, swap: Swap) -> bool:
         """Change the context in one step, or return False where what the plan saw has changed meanwhile."""
+        ...
+
+    def charge(self, usage: Usage) -> None:
+        """Add what a summary cost that no swap brings in to the host's own accounting."""
         ...
 
 

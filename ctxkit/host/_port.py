@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from agentscope.message import AssistantMsg
-from agentscope.model import ChatModelBase, ChatResponse, FinishedReason
+from agentscope.model import ChatResponse, FinishedReason
 from agentscope.tool import ToolChoice
 
 from ctxkit.config import WindowConfig
-from ctxkit.errors import ConfigError
 from ctxkit.host import _compat
 from ctxkit.host._sessions import hold_of
 from ctxkit.host._usage import input_tokens_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from agentscope.agent import Agent
     from agentscope.message import Msg
-    from agentscope.model import ChatUsage
+    from agentscope.model import ChatModelBase, ChatUsage
 
     from ctxkit.port import Block, Piece, Swap
 
@@ -144,15 +143,8 @@ class HostPort:
         return HostModel(self.agent.model, window=window_of(self.agent))
 
     def model_of(self, model: object) -> HostModel:
-        """Return another of the host's chat models as a port.
-
-        Raises:
-            ConfigError: It is no chat model of AgentScope's.
-        """
-        if not isinstance(model, ChatModelBase):
-            msg = f"SummaryConfig.model is {model!r}: give a chat model of AgentScope's, or None."
-            raise ConfigError(msg)
-        return HostModel(model)
+        """Return another of the host's chat models as a port."""
+        return HostModel(cast("ChatModelBase", model))  # `SummaryConfig` has looked at it
 
     @property
     def context(self) -> list[Msg]:
@@ -212,10 +204,10 @@ class HostPort:
             state.append_context(self.agent.name, [])
             state.context[-1].usage = gathered
         if swap.usage is not None:
-            self._charge(swap.usage)
+            self.charge(swap.usage)
         return True
 
-    def _charge(self, usage: CallUsage) -> None:
+    def charge(self, usage: CallUsage) -> None:
         """Add what a summary cost to the tail's usage, where the host books its own summary calls."""
         state = self.agent.state
         if not state.context:

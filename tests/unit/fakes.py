@@ -209,6 +209,14 @@ class FakeCodec:
     def with_url(self, block: FakeData, url: str) -> FakeData:
         return replace(block, source=FakeSource(type="url", media_type=block.source.media_type, data="", url=url))
 
+    def with_data(self, block: FakeData, data: str) -> FakeData:
+        return replace(block, source=FakeSource(media_type=block.source.media_type, data=data))
+
+    def with_mark_of(self, message: FakeMsg, other: FakeMsg) -> FakeMsg:
+        others = {name: value for name, value in message.metadata.items() if name != "ctxkit"}
+        mark = {"ctxkit": other.metadata["ctxkit"]} if "ctxkit" in other.metadata else {}
+        return replace(message, metadata={**others, **mark})
+
     def dump(self, message: FakeMsg) -> str:
         return json.dumps(asdict(message))
 
@@ -236,6 +244,8 @@ class FakePort:
     """The changes that were made."""
     checkpoints: int = 0
     """How often it was to be saved."""
+    charged: list[Any] = field(default_factory=list)
+    """What was charged beside the swaps."""
 
     async def request(self) -> Request:
         layers = [FakeMsg(role="system", name="system", content=[text("You help.")], id="system")]
@@ -261,6 +271,9 @@ class FakePort:
         self.summary = self.summary if swap.summary is None else swap.summary
         self.swaps.append(swap)
         return True
+
+    def charge(self, usage: Any) -> None:
+        self.charged.append(usage)
 
 
 def _loaded(data: Any) -> Any:
