@@ -1,0 +1,27 @@
+"""When an automatic compression is due: pure functions of what is known at one moment."""
+
+from ctxkit.triggers.counts import Tally
+from ctxkit.triggers.decide import HYSTERESIS_RATIO, Boundary, Decision, Moment, decide
+from ctxkit.triggers.edits import PastEdits
+from ctxkit.triggers.growth import Growth
+from ctxkit.triggers.headroom import edit_cost, headroom
+from ctxkit.triggers.pressure import pressure, safe_limit
+from ctxkit.triggers.rest import Rest
+from ctxkit.triggers.tasks import task_change
+
+__all__ = [
+    "HYSTERESIS_RATIO",
+    "Boundary",
+    "Decision",
+    "Growth",
+    "Moment",
+    "PastEdits",
+    "Rest",
+    "Tally",
+    "decide",
+    "edit_cost",
+    "headroom",
+    "pressure",
+    "safe_limit",
+    "task_change",
+]

@@ -1,0 +1,169 @@
+"""Whether an automatic compression is due at one moment, at how many tokens it would be, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ctxkit.triggers.counts import Tally
+from ctxkit.triggers.growth import Growth
+from ctxkit.triggers.headroom import headroom
+from ctxkit.triggers.pressure import safe_limit
+
+if TYPE_CHECKING:
+    from ctxkit.config import Price, TriggersConfig
+
+HYSTERESIS_RATIO: Final = 0.9
+"""A compression aims at this share of its trigger at most, so that the next step does not trigger again."""
+EARLIEST: Final = 0.7
+"""From this share of the headroom on it acts where a boundary is seen; a bill at 0.7 is at most 3.6% above the least
+(simulated, 16 settings), and one where work is cut in two is dearer."""
+LATEST: Final = 1.4
+"""Up to this share of the headroom it waits for the end of a task that is under way; the same 3.6%."""
+LEAST_HEADROOM: Final = 1024
+"""Tokens; below that each step would be an edit."""
+
+
+class Boundary(StrEnum):
+    """Something ends or begins here, so that a compression disturbs least."""
+
+    TURN = "a new turn begins"
+    TASK = "a task has been finished"
+    COLD = "the prompt cache has gone cold"
+    RESTART = "the agent has just been restored"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """What is known of a context before a reasoning step."""
+
+    tokens: int
+    """Tokens of the next request."""
+    limit_tokens: int
+    """Tokens that it may have."""
+    context_size: int
+    """Tokens of the window."""
+    ratio_tokens: int
+    """The trigger that `trigger_ratio` gives, its default where unset."""
+    is_ratio_explicit: bool
+    """Whether somebody set `trigger_ratio`."""
+    floor_tokens: int = 0
+    """Tokens that are there right after an edit: system prompt, tools, summary and what stays."""
+    edit_cost: float = 0.0
+    """What an edit costs, in uncached input tokens."""
+    price: Price | None = None
+    """The prices; `None` where they are not known."""
+    growth: Growth = field(default_factory=Growth)
+    tally: Tally = field(default_factory=Tally)
+    keep_tokens: int = 0
+    """Tokens that the newest messages keep."""
+    boundary: Boundary | None = None
+    is_task_open: bool = False
+    """Whether the agent has said that it works at a task, so that a boundary is to be expected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Whether a compression is due, and how far it should go."""
+
+    is_due: bool
+    trigger_tokens: int
+    """Tokens at which it is due now."""
+    goal_tokens: int
+    """Tokens that a request should have at most when it is done."""
+    why: str
+    """In words, with the figures."""
+    keep_tokens: int = 0
+    """Tokens that the newest messages keep at most."""
+    headroom_tokens: int | None = None
+    """Of the modes by price: tokens that the context should grow by between two edits."""
+    keep_messages: int | None = None
+    """Of `max_messages`: so many of the newest messages stay."""
+    keep_turns: int | None = None
+    """Of `max_turns`: so many of the newest turns stay."""
+
+
+class _Threshold(NamedTuple):
+    tokens: int
+    why: str
+    headroom: int | None = None
+
+
+def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
+    """Return whether an automatic compression is due.
+
+    The lowest of all limits in tokens decides; the limits by count hold beside it and ask for no price.
+
+    Args:
+        moment: What is known.
+        triggers: The limits, and the mode.
+    """
+    threshold = _threshold(moment, triggers)
+    if triggers.max_tokens is not None and triggers.max_tokens < threshold.tokens:
+        threshold = _Threshold(triggers.max_tokens, f"{triggers.max_tokens:,} tokens are the most (max_tokens)")
+    by_count = _by_count(moment.tally, triggers)
+    goal = HYSTERESIS_RATIO * min(threshold.tokens, max(1, moment.tokens))
+    if threshold.headroom is not None:
+        goal = min(goal, moment.floor_tokens + threshold.headroom / 2)
+    is_over = moment.tokens >= threshold.tokens
+    if is_over or by_count is None:
+        compared = "reach" if is_over else "are below"
+        return Decision(
+            is_due=is_over,
+            trigger_tokens=threshold.tokens,
+            goal_tokens=int(goal),
+            keep_tokens=moment.keep_tokens,
+            headroom_tokens=threshold.headroom,
+            why=f"{moment.tokens:,} tokens {compared} the trigger: {threshold.why}",
+        )
+    keep_messages, keep_turns, why = by_count
+    return Decision(
+        is_due=True,
+        trigger_tokens=threshold.tokens,
+        goal_tokens=int(goal),
+        keep_tokens=moment.keep_tokens,
+        why=why,
+        keep_messages=keep_messages,
+        keep_turns=keep_turns,
+    )
+
+
+def _by_count(tally: Tally, triggers: TriggersConfig) -> tuple[int | None, int | None, str] | None:
+    """Return how much stays, in messages or turns, and why, where there are too many; half goes, as tokens would."""
+    if triggers.max_messages is not None and tally.messages > triggers.max_messages:
+        return triggers.max_messages // 2, None, f"{tally.messages} messages are over {triggers.max_messages}"
+    if triggers.max_turns is not None and tally.turns > triggers.max_turns:
+        return None, triggers.max_turns // 2, f"{tally.turns} turns are over {triggers.max_turns}"
+    return None
+
+
+def _threshold(moment: Moment, triggers: TriggersConfig) -> _Threshold:
+    """Return the tokens at which the ratio or the mode says that a compression is due."""
+    safe = safe_limit(moment.limit_tokens, moment.growth.largest(moment.context_size))
+    if moment.is_ratio_explicit:
+        return _Threshold(moment.ratio_tokens, f"{moment.ratio_tokens:,} tokens by trigger_ratio, which was set")
+    if triggers.mode == "quality":
+        return _Threshold(safe, f"{safe:,} tokens are safe, for mode quality")
+    if moment.price is None:
+        return _Threshold(moment.ratio_tokens, f"{moment.ratio_tokens:,} tokens by trigger_ratio; no price is known")
+    return _priced(moment, triggers, moment.price, most=min(moment.ratio_tokens, safe))
+
+
+def _priced(moment: Moment, triggers: TriggersConfig, price: Price, *, most: int) -> _Threshold:
+    """Return the tokens at which an edit pays, clipped to what is safe and moved to a boundary that is near."""
+    attention = triggers.attention_price if triggers.mode == "balanced" else 0.0
+    growth = moment.growth.tokens(moment.context_size)
+    # What keeps for nothing is edited only where it must be.
+    best = min(headroom(moment.edit_cost, growth, price, attention=attention), moment.limit_tokens)
+    room = max(LEAST_HEADROOM, int(best))
+    share = EARLIEST if moment.boundary is not None else LATEST if moment.is_task_open else 1.0
+    tokens = moment.floor_tokens + int(share * room)
+    where = "" if moment.boundary is None else f", and {moment.boundary}"
+    if tokens > most:
+        return _Threshold(most, f"{most:,} tokens are the most that mode {triggers.mode} waits for", room)
+    why = (
+        f"in mode {triggers.mode} an edit pays from {tokens:,} tokens on ({moment.floor_tokens:,} stay, headroom {room:,} "
+        f"at {growth:,.0f} tokens a step and {price.cached:g} for a cached token; {price.source or 'own price'}){where}"
+    )
+    return _Threshold(tokens, why, room)
