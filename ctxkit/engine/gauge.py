@@ -97,10 +97,40 @@ class Gauge:
             await serve_loop()
         return rows
 
+    async def changed(
+        self,
+        reading: Reading,
+        before: Sequence[Msg],
+        after: Sequence[Msg],
+        *,
+        layers: tuple[Sequence[Piece] | str, Sequence[Piece] | str],
+    ) -> int:
+        """Return the estimated tokens of a request whose messages and summary layer are replaced.
+
+        Args:
+            reading: The request as it is.
+            before: Messages of its context.
+            after: What stands in their place.
+            layers: The summary layer before and after.
+        """
+        key = reading.model_key
+        weight = reading.weight - await self.weigh_messages(before, model_key=key)
+        weight += await self.weigh_messages(after, model_key=key)
+        if layers[0] is not layers[1]:
+            weight -= await self.weigh_layer(layers[0], model_key=key)
+            weight += await self.weigh_layer(layers[1], model_key=key)
+        return self.meter.estimate(weight, model_key=key)
+
     async def situation(
-        self, reading: Reading, view: View, summary: Sequence[Piece] | str, settings: Settings
+        self,
+        reading: Reading,
+        view: View,
+        summary: Sequence[Piece] | str,
+        settings: Settings,
+        *,
+        pinned: frozenset[int] = frozenset(),
     ) -> Situation:
-        """Return what strategies need to know of a context."""
+        """Return what strategies need to know of a context; `pinned` has the indices of its pinned messages."""
         table = await self.table(view, model_key=reading.model_key)
         summary_tokens = await self.pieces_tokens(summary, model_key=reading.model_key)
         fixed = reading.tokens - sum(map(sum, table)) - summary_tokens
@@ -111,6 +141,7 @@ class Gauge:
             fixed_tokens=max(0, round(fixed)),
             context_size=reading.context_size,
             settings=settings,
+            pinned=pinned,
         )
 
     def media_tokens(self, block: DataBlock, *, model_key: str) -> int:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ctxkit.port import Piece
 
 _SLOT = "summary"
+_ITS_OWN = "its own"
+"""In place of a digest: the state belongs to the summary that is restored with it."""
 _FOREIGN_CHARS = 6000
 """How much is kept of a summary that somebody else wrote."""
 
@@ -133,6 +135,21 @@ class Layers:
     def remember(self, layer: Layer, plan_id: str) -> None:
         """Keep what an applied layer is made of, beside it in the agent's state."""
         self._save(layer.state.to_json(), layer.digest, plan_id)
+
+    def saved(self) -> Mapping[str, Any] | None:
+        """Return what the agent's state holds of its summary, for `restore`; None where it holds nothing."""
+        saved = self._saved()
+        is_current = saved.get("digest") == _digest(layer_text(self._kit.port.summary))
+        return {**saved, **({"digest": _ITS_OWN} if is_current else {})} or None
+
+    def restore(self, saved: Mapping[str, Any] | None) -> None:
+        """Take for what the agent's summary is made of what its state held when the summary was last this one."""
+        if not saved:
+            self._kit.port.slot.pop(_SLOT, None)
+            return
+        # What was read back from a store may differ from what was stored by redactions.
+        now = {"digest": _digest(layer_text(self._kit.port.summary))} if saved.get("digest") == _ITS_OWN else {}
+        self._kit.port.slot[_SLOT] = {**saved, **now}
 
     def _saved(self) -> Mapping[str, Any]:
         saved = self._kit.port.slot.get(_SLOT)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentscope.message import (
     AssistantMsg,
+    Base64Source,
     DataBlock,
     HintBlock,
     Msg,
@@ -101,6 +102,17 @@ class HostCodec:
         """Return a copy of a data block that points at a URL instead of carrying its bytes."""
         source = URLSource(url=AnyUrl(url), media_type=block.source.media_type)
         return block.model_copy(update={"source": source})
+
+    def with_data(self, block: DataBlock, data: str) -> DataBlock:
+        """Return a copy of a data block that carries its bytes instead of pointing at a URL."""
+        source = Base64Source(data=data, media_type=block.source.media_type)
+        return block.model_copy(update={"source": source})
+
+    def with_mark_of(self, message: Msg, other: Msg) -> Msg:
+        """Return a copy of a message that has another one's mark, or none."""
+        others = {name: value for name, value in message.metadata.items() if name != MARK}
+        mark = {MARK: other.metadata[MARK]} if MARK in other.metadata else {}
+        return message.model_copy(update={"metadata": {**others, **mark}})
 
     def dump(self, message: Msg) -> str:
         """Return a message as JSON on one line; lone surrogates are escaped, which the host's own dump refuses."""

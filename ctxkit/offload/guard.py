@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxkit.errors import ConfigError
+from ctxkit.offload.changes import ORIGINAL
 from ctxkit.offload.offloader import StoreOffloader, told_keys
 from ctxkit.offload.redact import Redactor, counting, redact_body, redact_messages, redact_result
 from ctxkit.offload.store import Record, Store
@@ -137,6 +138,21 @@ class OffloadGuard:
         store = self._view()
         _, error = await self.attempt((self.store if store is None else store).append, session_id, clean)
         return error
+
+    async def store_originals(self, session_id: str, msgs: "Sequence[Msg]") -> tuple[tuple[str, ...], str | None]:
+        """Store messages as they stand before a change, beside those that leave and in the store alone.
+
+        Returns:
+            The keys of their records, and what went wrong, or None; without a store neither.
+        """
+        if self.store is None or not msgs:
+            return (), None
+        with self._telling(), told_keys() as keys:
+            keeper = StoreOffloader(self.store, self._codec, redactor=self._redactor)
+            owner = self._view()
+            through = {} if owner is None else {"through": owner}
+            _, error = await self.attempt(keeper.offload_context, session_id, msgs, kind=ORIGINAL, **through)
+        return tuple(keys), error
 
     async def store_result(self, session_id: str, result: "ToolResultBlock") -> Stored:
         """Store a whole tool result before it is shortened."""

@@ -17,7 +17,7 @@ from ctxkit.offload.names import result_name
 from ctxkit.offload.provenance import provenance_of
 from ctxkit.offload.redact import DEFAULT_REDACTOR, Redactor, redact_body
 from ctxkit.offload.result_bytes import result_chunks
-from ctxkit.offload.store import Record, Store, record_key
+from ctxkit.offload.store import MESSAGE, Record, Store, record_key
 from ctxkit.port import Codec
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class StoreOffloader:
         self._result_bytes = result_bytes
 
     async def offload_context(
-        self, session_id: str, msgs: "Sequence[Msg]", *, through: Store | None = None, **_: Any
+        self, session_id: str, msgs: "Sequence[Msg]", *, through: Store | None = None, kind: str = MESSAGE, **_: Any
     ) -> str:
         """Store messages at the end of the session's log and return its reference.
 
@@ -114,6 +114,7 @@ class StoreOffloader:
             session_id: The session.
             msgs: The messages, oldest first.
             through: The store as the session's owner uses it, a fenced view of `store`; `store` itself where unset.
+            kind: Kind of the records; those of another kind than `message` are no part of what is read back.
 
         Raises:
             StoreWriteError: They could not be stored.
@@ -122,7 +123,8 @@ class StoreOffloader:
         pending = 0
         for message in msgs:
             body = await self._redacted(self._codec.dump(await self._without_media(message)))
-            records.append(Record(key=await _key(message.id, body), body=body, provenance=provenance_of(message)))
+            key = await _key(message.id if kind == MESSAGE else f"{kind}-{message.id}", body)
+            records.append(Record(key=key, body=body, kind=kind, provenance=provenance_of(message)))
             pending += len(body)
             if pending >= _PIECE_CHARS:
                 pending = 0

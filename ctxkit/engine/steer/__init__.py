@@ -1,0 +1,1 @@
+"""See what a compression would do and did, and take it back."""

@@ -1,0 +1,123 @@
+"""Keep what a compression changes, before it changes it: without that it can be neither explained nor taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxkit.offload.changes import Part, Seen, StoredChange, block_name
+from ctxkit.strategies.ladder import LEAVING, leaving
+from ctxkit.view import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from agentscope.message import Msg
+
+    from ctxkit.engine.layer import Layer
+    from ctxkit.engine.run import Run
+    from ctxkit.engine.shorten import Shortened
+    from ctxkit.plan import Edit
+    from ctxkit.port import Block, Piece
+    from ctxkit.view import View
+
+_SLOT: Final = "applied"
+
+
+def newest_change(slot: Mapping[str, Any]) -> str | None:
+    """Return the plan of the newest change of an agent that was not taken back; None where there is none."""
+    plan_id = slot.get(_SLOT)
+    return plan_id if isinstance(plan_id, str) else None
+
+
+def remember_change(slot: dict[str, Any], plan_id: str | None) -> None:
+    """Keep in the agent's state which change is its newest."""
+    if plan_id is None:
+        slot.pop(_SLOT, None)
+    else:
+        slot[_SLOT] = plan_id
+
+
+async def keep_change(run: Run, shortened: Shortened, layer: Layer | None) -> str | None:
+    """Store what a swap is about to change; return what went wrong, or None.
+
+    Blocks that are shortened are stored once more as they stand now, for what is stored of a tool result is its text, and
+    what stands there may be a shortened form of it.
+
+    Args:
+        run: The run, which has stored what leaves.
+        shortened: The edits as they are carried out.
+        layer: The new summary layer; `None` where the one that is there stays.
+    """
+    kit, view = run.kit, run.situation.view
+    if kit.guard.store is None:
+        return None
+    originals: list[Msg] = [
+        kit.codec.with_content(view.messages[edit.message], _blocks(view, edit))
+        for edit in shortened.edits
+        if not _is_stored(edit)
+    ]
+    before = kit.port.summary
+    has_pieces = layer is not None and not isinstance(before, str)
+    if has_pieces:
+        originals.append(kit.codec.user_message(before))
+    keys, problem = await kit.guard.store_originals(kit.port.session_id, originals)
+    if problem is not None:
+        return problem
+    left, own = iter(run.keys), iter(keys)
+    parts = tuple(
+        Part(
+            edit=edit,
+            key=next(left, "") if _is_stored(edit) else next(own, ""),
+            blocks=tuple(names(_blocks(view, edit))),
+        )
+        for edit in shortened.edits
+    )
+    change = StoredChange(
+        plan_id=run.plan_id,
+        reason=run.reason,
+        previous=newest_change(kit.port.slot),
+        messages=tuple(_seen(view, shortened)),
+        parts=parts,
+        number=0 if layer is None or not layer.state.stubs else layer.state.stubs[-1].last,
+        layer_key=next(own, "") if has_pieces else "",
+        layer_text=before if isinstance(before, str) else "",
+        has_layer=layer is not None,
+        saved=run.layers.saved(),
+        media=(*_media(before), *_media(block for edit in shortened.edits for block in _blocks(view, edit))),
+    )
+    return await kit.guard.store_records(kit.port.session_id, [change.record()])
+
+
+def names(blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield what tells each of some blocks."""
+    return (block_name(block.type, block.id) for block in blocks)
+
+
+def _blocks(view: View, edit: Edit) -> Sequence[Block]:
+    return view.contents[edit.message][edit.start : edit.stop]
+
+
+def _is_stored(edit: Edit) -> bool:
+    """Whether what an edit takes away has been stored with the messages that leave; of empty messages nothing is."""
+    return edit.kind in LEAVING and edit.stop > edit.start
+
+
+def _seen(view: View, shortened: Shortened) -> Iterator[Seen]:
+    gone = leaving(shortened.edits)
+    touched = {edit.message for edit in shortened.edits}
+    for index, (message, content) in enumerate(zip(view.messages, view.contents, strict=True)):
+        left = sum(Place(index, number) not in gone for number in range(len(content)))
+        is_running = view.is_running_last and index == len(view) - 1
+        stays = index not in touched or left > 0 or is_running
+        yield Seen(id=message.id, blocks=len(content), stays=stays)
+
+
+def _media(blocks: Iterable[Block | Piece] | str) -> Iterator[str]:
+    """Yield the ids of the blocks that carry the bytes of their media, wherever they stand."""
+    for block in () if isinstance(blocks, str) else blocks:
+        if block.type == "data" and block.source.type == "base64":
+            yield block.id
+        elif block.type == "tool_result":
+            yield from _media(block.output)
+        elif block.type == "hint":
+            yield from _media(block.hint)
