@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,16 @@ from ctxkit.strategies.ladder import LEAVING, leaving, plan_ladder
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctxkit.config import Settings
     from ctxkit.engine.kit import Kit
     from ctxkit.engine.layer import Layer, Layers
     from ctxkit.offload import Store
     from ctxkit.plan import Draft, Edit
+    from ctxkit.port import Block
     from ctxkit.strategies import Situation
+    from ctxkit.view import View
 
 _SLOT = "plan"
 _LOOKED_AT = 8
@@ -34,6 +37,39 @@ class Unfinished:
     """Keys of the records of the messages that it takes away."""
     draft: Draft
     """Their summary, which has been paid for."""
+    reference: str | None = None
+    """Where they are stored; to be trusted where `is_same`."""
+    is_same: bool = False
+    """They are the very blocks that the plan saw, so they need not be stored a second time to tell."""
+    is_prepared: bool = False
+    """The summary was made in the background, before it was due."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenBlocks:
+    """The very blocks that a plan takes away."""
+
+    blocks: tuple[tuple[str, int, tuple[Block, ...]], ...]
+    """The message's id, the place of the first one in it, and the blocks."""
+
+    @classmethod
+    def of(cls, view: View, edits: Iterable[Edit]) -> TakenBlocks:
+        """Return what edits take away of a context."""
+        return cls(
+            blocks=tuple(
+                (edit.message_id, edit.start, view.contents[edit.message][edit.start : edit.stop])
+                for edit in edits
+                if edit.kind in LEAVING
+            )
+        )
+
+    def is_in(self, view: View) -> bool:
+        """Whether all of them still stand where they stood in their messages."""
+        contents = {message.id: content for message, content in zip(view.messages, view.contents, strict=True)}
+        return all(
+            _is_same(contents.get(message_id, ())[start : start + len(blocks)], blocks)
+            for message_id, start, blocks in self.blocks
+        )
 
 
 class Journal:
@@ -51,6 +87,8 @@ class Journal:
         self._layers = layers
         self._looked_at: tuple[Store | None, str] = (None, "")
         self._open: list[StoredPlan] = []
+        self._seen: dict[str, TakenBlocks] = {}
+        """Of the plans that this process has prepared, the blocks that they take away."""
 
     async def look(self) -> None:
         """Find what an earlier process left of this session, once; what goes wrong is logged and costs no more than that.
@@ -63,6 +101,7 @@ class Journal:
             return
         self._looked_at = here
         self._open.clear()
+        self._seen.clear()
         if here[0] is not None:
             await self._kit.guard.attempt(self._read, *here)
 
@@ -90,14 +129,65 @@ class Journal:
             # What was made without a model is made anew: by now the model may answer.
             if draft is None or draft.origin == "extractive" or not set(draft.fields) <= wanted:
                 continue
-            edits = _edits_again(stored, situation) if stored.keys and stored.focus == focus else None
+            seen = self._seen.get(stored.plan.id)
+            if stored.focus != focus or self.changed(stored, situation.view) or not (stored.keys or seen):
+                continue
+            edits = _edits_again(stored, situation)
             if edits is not None:
-                yield Unfinished(plan_id=stored.plan.id, edits=edits, keys=stored.keys, draft=draft)
+                yield Unfinished(
+                    plan_id=stored.plan.id,
+                    edits=edits,
+                    keys=stored.keys,
+                    draft=draft,
+                    reference=stored.reference,
+                    is_same=seen is not None,
+                    is_prepared=stored.is_prepared,
+                )
+
+    def prepared(self) -> StoredPlan | None:
+        """Return the newest plan that was prepared and is not applied, as far as is known; None where there is none."""
+        return next((stored for stored in self._open if stored.is_prepared), None)
+
+    def changed(self, stored: StoredPlan, view: View) -> str | None:
+        """Return why a plan no longer holds for a context as far as this process can tell, or None.
+
+        Blocks are compared by identity where this process has planned it; what an earlier one planned is compared by the
+        keys of its content, when it is stored again.
+
+        Args:
+            stored: The plan.
+            view: The context.
+        """
+        if stored.layer is not None and stored.layer != self._layers.digest():
+            return "the summary that it continues is no longer there"
+        seen = self._seen.get(stored.plan.id)
+        if seen is not None and not seen.is_in(view):
+            return "what it stands for has been changed or removed"
+        return None
 
     async def plan(self, plan: StoredPlan) -> str | None:
         """Write down a plan before it is carried out; return what went wrong, or None."""
+        return await self._write(plan, self._kit.port.session_id)
+
+    async def prepare(self, plan: StoredPlan, *, session_id: str, seen: TakenBlocks) -> str | None:
+        """Write down a plan that is carried out later; return what went wrong, or None.
+
+        Args:
+            plan: The plan.
+            session_id: The session that it was made for; the agent may be gone by now.
+            seen: The blocks that it takes away.
+        """
+        self._seen[plan.plan.id] = seen
+        return await self._write(plan, session_id)
+
+    async def _write(self, plan: StoredPlan, session_id: str) -> str | None:
         self._open = [plan, *self._open[: _LOOKED_AT - 1]]
-        return await self._kit.guard.store_records(self._kit.port.session_id, [plan.record()])
+        return await self._kit.guard.store_records(session_id, [plan.record()])
+
+    def forget(self, plan_id: str) -> None:
+        """Carry out a plan no more."""
+        self._open = [stored for stored in self._open if stored.plan.id != plan_id]
+        self._seen.pop(plan_id, None)
 
     async def summarise(self, plan_id: str, layer: Layer, keys: tuple[str, ...]) -> str | None:
         """Write down what a summary layer is made of before it is applied; return what went wrong, or None.
@@ -117,9 +207,17 @@ class Journal:
         return await self._kit.guard.store_records(self._kit.port.session_id, [summary.record()])
 
     def applied(self, plan_id: str) -> None:
-        """Remember in the agent's state that a plan was carried out: it and all before it are done with."""
+        """Remember in the agent's state that a plan was carried out: it and all before it are done with.
+
+        What was prepared meanwhile may still hold, for not every plan takes messages away; `changed` tells.
+        """
         self._kit.port.slot[_SLOT] = plan_id
-        self._open.clear()
+        self.forget(plan_id)
+        self._open = [stored for stored in self._open if stored.is_prepared]
+
+
+def _is_same(blocks: Sequence[Block], others: Sequence[Block]) -> bool:
+    return len(blocks) == len(others) and all(map(operator.is_, blocks, others))
 
 
 def _edits_again(plan: StoredPlan, situation: Situation) -> tuple[Edit, ...] | None:
@@ -135,12 +233,13 @@ def _edits_again(plan: StoredPlan, situation: Situation) -> tuple[Edit, ...] | N
     """
     view = situation.view
     places = {message.id: index for index, message in enumerate(view.messages)}
+    wanted = [edit for edit in plan.plan.edits if edit.kind in LEAVING]
     again = [
-        replace(edit, message=index, tokens=round(sum(situation.tokens[index][: edit.stop])))
-        for edit in plan.plan.edits
-        if edit.kind in LEAVING and (index := places.get(edit.message_id)) is not None
+        replace(edit, message=index, tokens=round(sum(situation.tokens[index][edit.start : edit.stop])))
+        for edit in wanted
+        if (index := places.get(edit.message_id)) is not None and index not in situation.pinned
     ]
-    if not again or len(again) < sum(edit.kind in LEAVING for edit in plan.plan.edits):
+    if not again or len(again) < len(wanted):
         return None
     *whole, last = again
     if any(edit.stop != len(view.contents[edit.message]) for edit in whole):

@@ -1,0 +1,263 @@
+"""A summary made in the background before it is due: a plan that is stored, and carried out when its time has come.
+
+No reasoning step waits for it, so it holds neither the engine's lock nor the session's lane; on the summary's lane two of
+one session never run at once. It works on what the context was when it began, and is used only where all of that still
+stands.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctxkit import telemetry
+from ctxkit.engine.apply import taken_away
+from ctxkit.engine.journal import TakenBlocks
+from ctxkit.engine.pace import Pace
+from ctxkit.errors import SummaryError
+from ctxkit.offload.chain import StoredPlan
+from ctxkit.plan import EditKind, Plan
+from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, summary_lane
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctxkit.config import Settings
+    from ctxkit.engine.draft import Drafts
+    from ctxkit.engine.journal import Journal
+    from ctxkit.engine.kit import Kit
+    from ctxkit.engine.layer import Layers
+    from ctxkit.engine.run import Run
+    from ctxkit.engine.watch import Look
+    from ctxkit.plan import Draft, Edit, Receipt
+
+logger = logging.getLogger("ctxkit")
+
+_SLOT = "pace"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """A summary that is about to be made, on a context as it was."""
+
+    run: Run
+    """Has measured the context; the context is not changed by it."""
+    edits: tuple[Edit, ...]
+    """What is to leave."""
+    session_id: str
+    layer: str
+    """The digest of the summary layer that was there."""
+    started: float
+
+
+class Preparer:
+    """Prepares the summaries of one agent, one at a time.
+
+    Args:
+        kit: The agent's kit.
+        layers: The agent's summary layers.
+        journal: Where plans are written down, and found again.
+        drafts: Makes the summaries.
+    """
+
+    def __init__(self, kit: Kit, layers: Layers, journal: Journal, drafts: Drafts) -> None:
+        self._kit = kit
+        self._layers = layers
+        self._journal = journal
+        self._drafts = drafts
+        saved = kit.port.slot.get(_SLOT)
+        self._pace = Pace.from_json(saved)
+        self._floor = float(saved["floor"]) if isinstance(saved, dict) and "floor" in saved else 0.0
+        self._step: tuple[str, float] = ("", 0.0)
+        self._failed_at: int | None = None
+        """Tokens of the request at which the last one failed; None where it did not."""
+
+    def looked(self) -> None:
+        """Take the time of a reasoning step, and let go of a summary that can no longer be used."""
+        reply_id, now = self._kit.port.reply_id, self._kit.clock()
+        if self._step[0] == reply_id:
+            self._keep(self._pace.after_step(now - self._step[1]))
+        self._step = (reply_id, now)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let go of a prepared summary that no longer stands for anything in the context: it is told, and charged."""
+        stored = self._journal.prepared()
+        problem = None if stored is None else self._journal.changed(stored, self._kit.view())
+        if stored is not None and problem is not None:
+            self._journal.forget(stored.plan.id)
+            self._reject(stored.plan.id, stored.draft, problem)
+
+    def ended(self, receipt: Receipt) -> None:
+        """Learn from a compression how long a summary takes and what it leaves."""
+        self._step = ("", 0.0)  # a step in which a compression was waited for is no measure
+        if receipt.outcome != "applied" or receipt.summary == "none":
+            return
+        self._floor = float(receipt.tokens_after)
+        self._failed_at = None
+        is_timed = not receipt.is_prepared and receipt.summary != "extractive"
+        self._keep(self._pace.after_summary(receipt.seconds) if is_timed else self._pace)
+        self.settle()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a summary of the session is being made, for whomever."""
+        return PROCESS_LANES.is_busy(summary_lane(self._kit.port.session_id))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a summary has been prepared, as far as is known."""
+        return self._journal.prepared() is not None
+
+    def is_time(self, look: Look, settings: Settings) -> bool:
+        """Whether a summary is to be begun before the next reasoning step."""
+        if not settings.summary.prepare or self.is_running or self.is_ready or self._is_resting(look, settings):
+            return False
+        start = self._pace.start_tokens(look.trigger_tokens, floor_tokens=self._floor, growth_tokens=look.growth_tokens)
+        return look.tokens >= start
+
+    def has_room(self, look: Look, settings: Settings, *, limit_tokens: int) -> bool:
+        """Whether the reply can go on without a summary that is due, and have one a few steps later.
+
+        Args:
+            look: What was seen before the step.
+            settings: How to summarise.
+            limit_tokens: Tokens that a request may have.
+        """
+        if self.is_ready or not settings.summary.prepare:
+            return False
+        if self.is_running:
+            return look.tokens + look.growth_tokens <= limit_tokens
+        late = look.tokens + look.growth_tokens * (self._pace.steps + 1)
+        return self._pace.is_measured and late <= limit_tokens and not self._is_resting(look, settings)
+
+    async def begin(self, run: Run, edits: tuple[Edit, ...]) -> Preparation | None:
+        """Return what `carry_out` needs, or None where nothing would leave or a summary is there already.
+
+        Args:
+            run: Has measured the context.
+            edits: What a compression would do to it now.
+        """
+        if any(self._journal.unfinished(run.situation, focus=None, settings=run.settings)):
+            return None
+        leaving = tuple(edit for edit in edits if edit.kind is EditKind.COMPRESS)
+        if not leaving:
+            self._failed_at = run.tokens_before
+            return None
+        return Preparation(
+            run=run,
+            edits=leaving,
+            session_id=self._kit.port.session_id,
+            layer=self._layers.digest(),
+            started=self._kit.clock(),
+        )
+
+    async def carry_out(self, preparation: Preparation) -> None:
+        """Store what is to leave, make its summary, and write both down as a plan; the context stays as it is.
+
+        Cancellation leaves at once; what was stored by then is stored once, whoever stores it again.
+
+        Raises:
+            StoreWriteError: What would leave could not be stored.
+            SummaryError: No model made a summary.
+        """
+        run, settings = preparation.run, preparation.run.settings
+        lanes = [summary_lane(preparation.session_id), *([GLOBAL] if settings.summary.lane == "global" else [])]
+        async with PROCESS_LANES.enter(*lanes):
+            try:
+                await self._made(preparation)
+            except Exception:
+                self._failed_at = run.tokens_before
+                raise
+
+    async def _made(self, preparation: Preparation) -> None:
+        run, kit = preparation.run, self._kit
+        view = run.situation.view
+        leaves = taken_away(view, preparation.edits, kit.codec)
+        reference = await run.store(leaves)
+        tokens = sum(edit.tokens for edit in preparation.edits)
+        draft = await self._drafts.make(run.reading, view, leaves, tokens=tokens, settings=run.settings, focus=None)
+        seconds = kit.clock() - preparation.started
+        if draft.origin == "extractive":
+            self._charge(draft)
+            why = "; ".join(draft.failures) or "the model gave none"
+            msg = f"No summary could be prepared ({why}); it is tried again when it is due."
+            raise SummaryError(msg)
+        self._keep(self._pace.after_summary(seconds))
+        seen = TakenBlocks.of(view, preparation.edits)
+        problem = self._problem(preparation, seen)
+        if problem is not None:
+            self._reject(run.plan_id, draft, problem)
+            return
+        plan = Plan(
+            id=run.plan_id,
+            reason=run.reason,
+            edits=preparation.edits,
+            tokens_before=run.tokens_before,
+            tokens_after=run.tokens_before - tokens,
+        )
+        stored = StoredPlan(
+            plan=plan, keys=run.keys, draft=draft, reference=reference, layer=preparation.layer, is_prepared=True
+        )
+        problem = await self._journal.prepare(stored, session_id=preparation.session_id, seen=seen)
+        if problem is not None:
+            kit.tell_later(telemetry.STORE_FAILED, what="plan", problem=problem)
+        kit.tell_later(
+            telemetry.PREPARED,
+            plan_id=run.plan_id,
+            messages=len(leaves),
+            seconds=round(seconds, 3),
+            summary=draft.origin,
+        )
+
+    def _problem(self, preparation: Preparation, seen: TakenBlocks) -> str | None:
+        """Return why a summary that has been made cannot be used, or None."""
+        try:
+            port = self._kit.port
+            if port.session_id != preparation.session_id:
+                return "the agent has gone over to another session"
+            if self._layers.digest() != preparation.layer:
+                return "the summary that it continues is no longer there"
+            return None if seen.is_in(self._kit.view()) else "what it stands for has been changed or removed"
+        except ReferenceError:
+            return None  # the agent is gone: whoever goes on with its session finds the summary in the store
+
+    def _is_resting(self, look: Look, settings: Settings) -> bool:
+        """Whether the last one failed, and the context has hardly grown since."""
+        if self._failed_at is None:
+            return False
+        return look.tokens < self._failed_at + settings.triggers.min_gain_ratio * look.trigger_tokens
+
+    def _reject(self, plan_id: str, draft: Draft | None, problem: str) -> None:
+        logger.info("ctxkit cannot use the summary that it prepared for agent %r: %s", self._kit.port.name, problem)
+        self._kit.tell_later(telemetry.PREPARED_REJECTED, plan_id=plan_id, problem=problem)
+        if draft is not None:
+            self._charge(draft)
+
+    def _charge(self, draft: Draft) -> None:
+        """Charge what a summary cost that no swap will bring in."""
+        if draft.usage is None:
+            return
+        try:
+            self._kit.port.charge(draft.usage)
+        except ReferenceError:
+            logger.info("the agent that a prepared summary was for is gone: %s tokens", draft.usage.input_tokens)
+
+    def _keep(self, pace: Pace) -> None:
+        """Remember the pace, in the agent's state too."""
+        self._pace = pace
+        try:
+            self._kit.port.slot[_SLOT] = {**pace.to_json(), "floor": self._floor}
+        except ReferenceError:
+            logger.debug("the agent whose pace was measured is gone")
+
+
+def telling_later(kit: Kit) -> Any:
+    """Return what takes the events of a run in the background: only what is wrong is told, at the next step."""
+
+    async def emit(name: str, value: Mapping[str, Any]) -> None:
+        if name == telemetry.STORE_FAILED:
+            kit.tell_later(name, **value)
+
+    return emit
