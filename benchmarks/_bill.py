@@ -38,6 +38,8 @@ class Call:
     """Of the request."""
     reused: int
     """Those at its beginning that the cache serves."""
+    before: int
+    """Tokens of the last chat request that was sent before it; 0 where there was none."""
     answered: int
     """Tokens of the answer."""
 

@@ -154,11 +154,11 @@ def make_tools(trajectory: Trajectory, model: BilledModel) -> list[ToolBase]:
     def look(item: int) -> str:
         return trajectory.result(item)
 
-    def look_again(item: int) -> str:
+    def look_again(_: int) -> str:
         need = model.needed
         return "" if need is None else trajectory.excerpt(need)
 
-    others = [_Tool(f"tool_{number}", lambda item: str(item)) for number in range(TOOLS - 2)]
+    others = [_Tool(f"tool_{number}", str) for number in range(TOOLS - 2)]
     return [_Tool(LOOK, look), _Tool(LOOK_AGAIN, look_again), *others]
 
 
@@ -191,6 +191,7 @@ class BilledModel(ScriptedModel):
         self._seed = trajectory.seed
         self._lookup = lookup
         self._cache = PrefixCache()
+        self._last_chat = 0
         self._chat_s = chat_s
         self._summary_s = summary_s
         self._next = 0
@@ -210,7 +211,7 @@ class BilledModel(ScriptedModel):
         tokens = await self._counter.parts(formatted, tools)
         parts = [json.dumps(part, ensure_ascii=False) for part in (*tools, *formatted)]
         kind: Literal["chat", "summary"] = "summary" if self._is_summary(messages, tools) else "chat"
-        request = ScriptedRequest(
+        request = _Sent(
             kind=kind,
             messages=(),
             message_count=len(messages),
@@ -220,7 +221,10 @@ class BilledModel(ScriptedModel):
             input_tokens=sum(tokens) + PRIMING_TOKENS,
             reused_tokens=self._cache.take(kind, parts, tokens),
             refused=False,
+            before=self._last_chat,
         )
+        if kind == "chat":
+            self._last_chat = request.input_tokens
         self.requests.append(request)
         return request
 
@@ -231,6 +235,7 @@ class BilledModel(ScriptedModel):
                 kind=request.kind,
                 tokens=request.input_tokens,
                 reused=request.reused_tokens,
+                before=request.before if isinstance(request, _Sent) else 0,
                 answered=usage.output_tokens,
             )
         )
@@ -276,6 +281,13 @@ class BilledModel(ScriptedModel):
         return {name: words(each, seed=f"summary {number} {name}") for name in SUMMARY_FIELDS}
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Sent(ScriptedRequest):
+    """A request, and how large the last one of the conversation was."""
+
+    before: int
+
+
 class _Tool(ToolBase):
     """A tool whose schema weighs what a real one's does."""
 
@@ -302,7 +314,10 @@ class _Mask(MiddlewareBase):
     """Masks all results but the newest before each step."""
 
     async def on_reasoning(
-        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+        self,
+        agent: Agent,
+        input_kwargs: dict[str, Any],  # noqa: ARG002 - the host's signature
+        next_handler: Callable[..., AsyncGenerator[Any, None]],
     ) -> AsyncGenerator[Any, None]:
         """Mask, and go on."""
         results = [block for message in agent.state.context for block in message.content if block.type == "tool_result"]

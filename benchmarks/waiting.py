@@ -1,0 +1,211 @@
+"""B9: how long a user waits for summaries: each takes two seconds, each step 50 ms to a second, on a clock that jumps.
+
+    python -m benchmarks.waiting [--short] [--seeds 3] [--json FILE]
+
+Between the end of one answer and the next request of the conversation nothing takes time on this clock but what is
+awaited of the model, so that this gap is what the user waits for a summary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+import ctxkit
+from benchmarks._agents import SIDES, Side, make_agent, quiet
+from benchmarks._bill import MAIN_SHEET, SHEETS
+from benchmarks._money import SYSTEM_TOKENS, BilledModel, converse, make_tools, ours, stock
+from benchmarks._report import Target, conclude, options_parser
+from benchmarks._trajectory import make_trajectory, words
+from benchmarks._virtual import JumpingLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentscope.agent import Agent
+
+    from ctxkit import Receipt
+
+SUMMARY_S = 2.0
+LEAST_STEP_S, MOST_STEP_S = 0.05, 1.0
+WINDOWS = (128_000, 200_000)
+STEPS = 600
+LEAST_GAP_S = 1e-6
+"""Rounding of the clock."""
+TRIGGERS = (None, 0.8)
+"""By the mode, and at the host's own ratio."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run of one side."""
+
+    side: Side
+    window: int
+    trigger_ratio: float | None
+    seed: int
+    compressions: int
+    """Those with a summary; of stock its summary calls."""
+    cleared: int
+    """Those without one, which nobody ever waits for."""
+    prepared: int
+    without_model: int
+    """Those whose summary was made by code, because none was ready."""
+    waits: int
+    """Gaps between an answer and the next request."""
+    waited_s: float
+    requests: int
+    """Requests for a summary."""
+
+
+async def measure(side: Side, window: int, trigger_ratio: float | None, seed: int) -> Row:
+    """Return how long the user of one run waits."""
+    trajectory = make_trajectory(STEPS, seed=seed)
+    rnd = random.Random(seed)
+    took = [rnd.uniform(LEAST_STEP_S, MOST_STEP_S) for _ in range(STEPS + 1)]
+    config = {} if trigger_ratio is None else {"trigger_ratio": trigger_ratio}
+    arm = stock() if side == "stock" else ours("ctxkit", SHEETS[MAIN_SHEET], **config)
+    lookup = "look_again" if side == "stock" else "search_context"
+    model = BilledModel(
+        trajectory, context_size=window, lookup=lookup, chat_s=lambda number: took[number], summary_s=SUMMARY_S
+    )
+    middleware = ctxkit.CompressionMiddleware()
+    with tempfile.TemporaryDirectory(prefix="b9-") as folder:
+        agent = make_agent(
+            side,
+            model,
+            make_tools(trajectory, model),
+            workdir=Path(folder),
+            system_prompt=words(SYSTEM_TOKENS, seed="system"),
+            steps=STEPS,
+            middlewares=[middleware] if side == "ctxkit" else [],
+            **arm.config,
+        )
+        await _on_this_clock(middleware, agent)
+        await converse(agent, trajectory)
+        receipts = [receipt for receipt in middleware.receipts(agent) if receipt.outcome == "applied"]
+        await middleware.aclose()
+    return _row(side, window, trigger_ratio, seed, model=model, receipts=receipts)
+
+
+async def _on_this_clock(middleware: ctxkit.CompressionMiddleware, agent: Agent) -> None:
+    """Let the engine measure steps and summaries by the loop's clock, on which they take their time."""
+    attached = await middleware._agents.attach(agent)
+    if attached is not None:
+        attached.engine.clock = asyncio.get_running_loop().time
+
+
+def _row(
+    side: Side,
+    window: int,
+    trigger_ratio: float | None,
+    seed: int,
+    *,
+    model: BilledModel,
+    receipts: Sequence[Receipt],
+) -> Row:
+    spans = model.spans
+    gaps = [came - said for (_, said), (came, _) in pairwise(spans) if came - said > LEAST_GAP_S]
+    calls = sum(each.kind == "summary" for each in model.calls)
+    summarised = [receipt for receipt in receipts if receipt.summary != "none"]
+    return Row(
+        side=side,
+        window=window,
+        trigger_ratio=trigger_ratio,
+        seed=seed,
+        compressions=calls if side == "stock" else len(summarised),
+        cleared=len(receipts) - len(summarised),
+        prepared=sum(receipt.is_prepared for receipt in summarised),
+        without_model=sum(receipt.summary == "extractive" for receipt in summarised),
+        waits=len(gaps),
+        waited_s=round(sum(gaps), 3),
+        requests=calls,
+    )
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """Print both sides' waiting."""
+    table = Table(
+        title=f"B9 waiting for summaries of {SUMMARY_S:g} s in {STEPS} steps of {LEAST_STEP_S} to {MOST_STEP_S:g} s"
+    )
+    for title in (
+        "side",
+        "window",
+        "due at",
+        "compressions",
+        "prepared",
+        "by code",
+        "cleared alone",
+        "waits",
+        "waited",
+    ):
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(
+            row.side,
+            f"{row.window:,}",
+            "the mode" if row.trigger_ratio is None else f"{row.trigger_ratio:g}",
+            f"{row.compressions}",
+            f"{row.prepared}",
+            f"{row.without_model}",
+            f"{row.cleared}",
+            f"{row.waits}",
+            f"{row.waited_s:g} s",
+        )
+    console.print(table)
+
+
+def targets(rows: Sequence[Row]) -> list[Target]:
+    """Return what was promised, and what came of it."""
+    mine = [row for row in rows if row.side == "ctxkit"]
+    done = sum(row.compressions for row in mine)
+    free = 1 - sum(row.waits for row in mine) / done if done else 0.0
+    prepared = sum(row.prepared for row in mine) / done if done else 0.0
+    host = [row for row in rows if row.side == "stock"]
+    waits, calls = sum(row.waits for row in host), sum(row.compressions for row in host)
+    return [
+        Target(name="compressions that nobody waited for", wanted=">= 99%", measured=f"{free:.1%}", met=free >= 0.99),
+        Target(
+            name="compressions with a prepared summary",
+            wanted=">= 95%",
+            measured=f"{prepared:.1%}",
+            met=prepared >= 0.95,
+        ),
+        Target(name="stock's that the user waits for", wanted="all", measured=f"{waits} of {calls}", met=True),
+    ]
+
+
+async def measure_all(*, windows: Sequence[int], seeds: int) -> list[Row]:
+    """Return all runs."""
+    return [
+        await measure(side, window, trigger, seed)
+        for window in windows
+        for seed in range(seeds)
+        for side in SIDES
+        for trigger in (TRIGGERS if side == "ctxkit" else (None,))
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return 0 where the targets are met, else 1."""
+    options = options_parser("B9: how long a user waits for summaries.").parse_args(arguments)
+    quiet()
+    windows, seeds = ((200_000,), 1) if options.short else (WINDOWS, options.seeds)
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        rows = runner.run(measure_all(windows=windows, seeds=seeds))
+    console = Console()
+    show(rows, console)
+    return conclude("B9", targets(rows), [asdict(row) for row in rows], options=options, console=console)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
