@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ctxkit.config.checks import at_least, one_of, ratio, switch, whole
+from ctxkit.config.checks import at_least, one_of, ratio, refuse, switch, whole
 
 Lane = Literal["session", "global"]
 """The queue on which compressions wait for each other: that of their session, or one for all sessions of the process."""
@@ -65,3 +65,5 @@ class SummaryConfig:
         whole(self, "attempts", least=1)
         at_least(self, "retry_delay_s", 0)
         one_of(self, "lane", ("session", "global"))
+        if self.model is not None and not (callable(self.model) and hasattr(self.model, "generate_structured_output")):
+            refuse(self, "model", self.model, "give a chat model of AgentScope's, or None")

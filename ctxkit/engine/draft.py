@@ -1,7 +1,8 @@
-"""Drafts: the summary of what is about to leave, asked of the agent's own model and, where that fails, made by code."""
+"""Drafts: the summary of what is about to leave, asked of a model and, where that fails, made by code."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
@@ -9,7 +10,6 @@ from ctxkit.engine.layer import layer_text
 from ctxkit.engine.learning import LearningModel
 from ctxkit.offload.redact import counting, redact_messages, redactor_of
 from ctxkit.plan import Draft
-from ctxkit.port import Request
 from ctxkit.summary import Material, Summarizer
 from ctxkit.summary.extractive import Excerpt, extract_fields
 
@@ -22,10 +22,15 @@ if TYPE_CHECKING:
     from ctxkit.engine.gauge import Reading
     from ctxkit.engine.kit import Kit
     from ctxkit.engine.layer import Layers
+    from ctxkit.port import ModelPort
     from ctxkit.view import View
 
 _COLLECTED_TOKENS = 300
 """Of a summary that is made where there is hardly any room."""
+_OWN_TIME_RATIO = 0.5
+"""Share of the time that a model of its own for summaries may take, so that the agent's model can still be asked."""
+_LEAST_S = 0.001
+"""Seconds that are left where the first model took all of them: the second is not asked then."""
 
 
 class Drafts:
@@ -45,8 +50,10 @@ class Drafts:
     ) -> Draft:
         """Return the summary of the messages that leave; never fails, for without a model it is made by code.
 
+        A model of its own for summaries is asked first, in at most half of the time; where it fails, the agent's own.
+
         Args:
-            reading: The request as it is, which a warm call extends.
+            reading: The request as it is, which a warm call extends where none has been sent since the last edit.
             view: The context that the plan was made from.
             leaves: The messages that leave, oldest first.
             tokens: What they take.
@@ -54,34 +61,61 @@ class Drafts:
             focus: What the summary must look after, in the user's words.
         """
         kit = self._kit
-
-        async def count(text: str) -> int:
-            return round(await kit.gauge.pieces_tokens(text, model_key=reading.model_key))
-
-        summarizer = Summarizer(
-            LearningModel(kit, kit.port.model),
-            kit.codec,
-            schema=settings.summary_schema,
-            prompt=settings.compression_prompt,
-            config=settings.summary,
-            count=count,
-            redactor=redactor_of(settings.privacy),
-        )
         material = Material(
             messages=leaves,
-            request=self._finished(reading.request, view),
-            tool_choice=kit.tool_choice,
-            room_tokens=reading.context_size - reading.tokens,
             tokens=tokens,
             previous=layer_text(kit.port.summary),
             instructions=focus,
             ledger=self._layers.current().ledger,
         )
         with counting() as redacted:
-            draft = await summarizer.draft(material)
+            failed: Draft | None = None
+            draft = None
+            started = kit.clock()
+            if settings.summary.model is not None:
+                draft = await self._by_own_model(reading, material, settings, settings.summary.model)
+            if draft is None or draft.origin == "extractive":
+                failed = draft
+                left = max(_LEAST_S, settings.summary.timeout_s - (kit.clock() - started))
+                warm = await self._warm(reading, view, material)
+                draft = await self._summarizer(kit.port.model, settings, timeout_s=left).draft(warm)
         if redacted:
             kit.tell_later(telemetry.REDACTED, counts=dict(redacted))
-        return draft
+        return draft if failed is None else _after(failed, draft)
+
+    async def _by_own_model(self, reading: Reading, material: Material, settings: Settings, model: object) -> Draft:
+        """Return the summary of a model that has not seen the history: in its own window and tokens, never warm."""
+        own, gauge = self._kit.port.model_of(model), self._kit.gauge
+        weight = await gauge.weigh_messages(material.messages, model_key=reading.model_key)
+        tokens = round(gauge.meter.calibrated(weight, model_key=own.key))
+        summarizer = self._summarizer(own, settings, timeout_s=settings.summary.timeout_s * _OWN_TIME_RATIO)
+        return await summarizer.draft(replace(material, tokens=tokens))
+
+    async def _warm(self, reading: Reading, view: View, material: Material) -> Material:
+        """Return the material with the request that a warm call extends, and with the room behind it."""
+        kit, gauge, key = self._kit, self._kit.gauge, reading.model_key
+        request = kit.sent.extended(reading.request, view)
+        weight = reading.weight - await gauge.weigh_messages(reading.request.messages, model_key=key)
+        weight += await gauge.weigh_messages(request.messages, model_key=key)
+        room = reading.context_size - gauge.meter.estimate(weight, model_key=key)
+        return replace(material, request=request, tool_choice=request.tool_choice, room_tokens=room)
+
+    def _summarizer(self, model: ModelPort, settings: Settings, *, timeout_s: float) -> Summarizer:
+        """Return what summarises with one model, and counts in its tokens."""
+        kit = self._kit
+
+        async def count(text: str) -> int:
+            return round(await kit.gauge.pieces_tokens(text, model_key=model.key))
+
+        return Summarizer(
+            LearningModel(kit, model),
+            kit.codec,
+            schema=settings.summary_schema,
+            prompt=settings.compression_prompt,
+            config=replace(settings.summary, timeout_s=timeout_s),
+            count=count,
+            redactor=redactor_of(settings.privacy),
+        )
 
     async def collect(self, reading: Reading, leaves: Sequence[Msg], *, settings: Settings) -> Draft:
         """Return the least summary of the messages that leave, made by code."""
@@ -95,19 +129,9 @@ class Drafts:
         fields = await extract_fields(excerpt, settings.summary_schema, max_tokens=_COLLECTED_TOKENS, count=count)
         return Draft(fields=fields, origin="extractive")
 
-    def _finished(self, request: Request, view: View) -> Request:
-        """Return the request up to the last finished exchange: providers refuse calls that are not answered."""
-        if not view.unfinished:
-            return request
-        first = view.unfinished[0].call
-        cut = max((place for place in view.cuts if place <= first), default=None)
-        if cut is None:
-            return request
-        first_seen = view.messages[0]
-        layers = next((i for i, message in enumerate(request.messages) if message is first_seen), len(request.messages))
-        kept = [*request.messages[: layers + cut.message]]
-        if cut.block > 0:
-            kept.append(
-                self._kit.codec.with_content(view.messages[cut.message], view.contents[cut.message][: cut.block])
-            )
-        return Request(messages=kept, tools=request.tools)
+
+def _after(failed: Draft, draft: Draft) -> Draft:
+    """Return a draft that came of a second model, with what the first one cost and why it failed."""
+    usages = [usage for usage in (failed.usage, draft.usage) if usage is not None]
+    total = usages[0] + usages[1] if len(usages) > 1 else next(iter(usages), None)
+    return replace(draft, usage=total, failures=(*failed.failures, *draft.failures))

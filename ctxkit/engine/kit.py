@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxkit import telemetry
 from ctxkit.engine.gauge import Gauge
+from ctxkit.engine.sent import SentLog
 from ctxkit.engine.shorten import ShortenEdits
 from ctxkit.offload import Recall
 from ctxkit.tokens import Meter, Ruler
@@ -54,8 +55,8 @@ class Kit:
         meter.load(port.slot.get("meter"))
         self.gauge = Gauge(meter)
         self.store_through(guard)
-        self.tool_choice: object | None = None
-        """The tool choice of the agent's last request, which a warm summary call repeats."""
+        self.sent = SentLog(self)
+        """The agent's last request, which a warm summary call extends."""
         self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
         """What requests that were refused aim at, by what tells them apart."""
         self.store_problem: str | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentscope.model import ChatResponse
 
 from ctxkit.errors import ContextUnfitError
+from ctxkit.host._cache import cache_options, lent
 from ctxkit.host._port import HostModel, call_usage
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     ModelAnswer = ChatResponse | AsyncGenerator[ChatResponse, None]
     CallNext = Callable[..., Awaitable[ModelAnswer]]
     """The host's next handler of a model call; keywords replace what was passed to the hook."""
+    Send = Callable[[Sequence[Msg]], Awaitable[ModelAnswer]]
 
 logger = logging.getLogger("ctxkit")
 
@@ -30,7 +32,7 @@ _SAID_CHARS = 500
 
 
 async def call_fitting(
-    engine: Engine, call: Mapping[str, Any], next_handler: CallNext, settings: Settings
+    engine: Engine, call: Mapping[str, Any], next_handler: CallNext, settings: Settings, *, own_model: ChatModelBase
 ) -> ModelAnswer:
     """Call a model with a view of the request that fits it, and learn from what its provider answers.
 
@@ -38,7 +40,8 @@ async def call_fitting(
         engine: The agent's engine.
         call: What the host passes to `on_model_call`.
         next_handler: Calls the model.
-        settings: How to shorten.
+        settings: How to shorten, and whether to ask the provider for its cache.
+        own_model: The agent's own model; of another one, a fallback, nothing is remembered and no cache asked for.
 
     Raises:
         ContextUnfitError: It is certain that no view of the request fits.
@@ -52,11 +55,31 @@ async def call_fitting(
     except Exception:
         logger.exception("ctxkit could not measure a request, it is sent as it is")
         return await next_handler()
-    answer = await _ask(fitter, messages, next_handler)
+    send = _sender(engine, call, next_handler, settings, own_model=own_model)
+    answer = await _ask(fitter, messages, send)
     if isinstance(answer, ChatResponse):
         _learn(fitter, answer, model)
         return answer
-    return _watched(answer, fitter, next_handler, model)
+    return _watched(answer, fitter, send, model)
+
+
+def _sender(
+    engine: Engine, call: Mapping[str, Any], next_handler: CallNext, settings: Settings, *, own_model: ChatModelBase
+) -> Send:
+    """Return what sends messages to the model; of the agent's own, what goes out whole is remembered."""
+    model: ChatModelBase = call["current_model"]
+    if model is not own_model:
+        return lambda messages: next_handler(messages=list(messages))
+    options = cache_options(model) if settings.cost.ask_for_cache else {}
+
+    def send(messages: Sequence[Msg]) -> Awaitable[ModelAnswer]:
+        is_whole = messages is call["messages"]
+        if not is_whole:
+            engine.sent.forget()  # a smaller view holds less than the context, which a summary must see whole
+        stand_in = lent(model, options=options, log=engine.sent if is_whole else None)
+        return next_handler(messages=list(messages), current_model=stand_in)
+
+    return send
 
 
 async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Msg] | None:
@@ -74,7 +97,7 @@ async def _smaller(fitter: RequestFitter, error: Exception) -> Sequence[Msg] | N
 async def _watched(
     stream: AsyncGenerator[ChatResponse, None],
     fitter: RequestFitter,
-    next_handler: CallNext,
+    send: Send,
     model: ChatModelBase,
 ) -> AsyncGenerator[ChatResponse, None]:
     """Pass a stream on, learn from its usage, and start anew with a smaller request where it breaks off by overflow."""
@@ -95,7 +118,7 @@ async def _watched(
             raise error
         # Ends the blocks that were begun, so that what comes now is not taken for their continuation.
         yield ChatResponse(content=[], is_last=False)
-        answer = await _ask(fitter, messages, next_handler)
+        answer = await _ask(fitter, messages, send)
         if isinstance(answer, ChatResponse):
             _learn(fitter, answer, model)
             yield answer
@@ -103,11 +126,11 @@ async def _watched(
         stream = answer
 
 
-async def _ask(fitter: RequestFitter, messages: Sequence[Msg], next_handler: CallNext) -> ModelAnswer:
+async def _ask(fitter: RequestFitter, messages: Sequence[Msg], send: Send) -> ModelAnswer:
     """Ask with a view, and with smaller and smaller ones until one is answered, or raise."""
     while True:
         try:
-            return await next_handler(messages=list(messages))
+            return await send(messages)
         except Exception as exc:  # noqa: BLE001 - whatever a provider raises is looked at, and raised again if it is no overflow
             error = exc
         # Outside of the handler, or the next try's error would have this one as its context and be taken for the same.

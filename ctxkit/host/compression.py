@@ -13,6 +13,7 @@ from ctxkit.errors import ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
 from ctxkit.host._attached import Attachments
 from ctxkit.host._calls import call_fitting
+from ctxkit.host._tasks import OwnedTasks
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import context_event
 from ctxkit.plan import Reason
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from agentscope.tool import ToolBase, ToolChunk
 
     from ctxkit.config import Settings
-    from ctxkit.engine import Engine
+    from ctxkit.engine import Engine, Look, Preparation
     from ctxkit.host._attached import Attached
     from ctxkit.host._calls import CallNext
     from ctxkit.host.events import ContextEvent
@@ -53,7 +54,7 @@ class CompressionMiddleware(MiddlewareBase):
 
     def __init__(self, *, local_store: Store | None = None) -> None:
         self._agents = Attachments(local_store=local_store)
-        self._tasks: set[asyncio.Task[Receipt]] = set()
+        self._tasks = OwnedTasks()
 
     @property
     def local_store(self) -> Store | None:
@@ -141,8 +142,8 @@ class CompressionMiddleware(MiddlewareBase):
         attached = await self._agents.attach(agent)
         if attached is None:
             return await next_handler()
-        attached.engine.tool_choice = input_kwargs["tool_choice"]
-        return await call_fitting(attached.engine, input_kwargs, next_handler, settings_of(agent.context_config))
+        settings = settings_of(agent.context_config)
+        return await call_fitting(attached.engine, input_kwargs, next_handler, settings, own_model=agent.model)
 
     async def on_compress_context(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
@@ -188,11 +189,8 @@ class CompressionMiddleware(MiddlewareBase):
         return await attached.engine.compress(settings, reason=Reason.MANUAL, emit=_log_event, focus=focus, force=True)
 
     async def aclose(self) -> None:
-        """Cancel what still runs and wait for it; the agents' contexts stay as they are."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Cancel what still runs and wait for it; the agents' contexts, and summaries that were prepared, stay as they are."""
+        await self._tasks.aclose()
 
     async def __aenter__(self) -> Self:
         """Return the middleware itself."""
@@ -217,13 +215,24 @@ class CompressionMiddleware(MiddlewareBase):
         settings = settings_of(agent.context_config)
         try:
             look = await engine.look(settings)
+            is_due = look.is_due and not await engine.can_wait(look, settings)
+            if not is_due:
+                await self._prepare(attached, agent, look, settings)
         except Exception:
             logger.exception("ctxkit could not measure the context of agent %r", agent.name)
             return
-        if not look.is_due:
+        if is_due:
+            async for event in self._compress(engine, agent, settings):
+                yield event
+
+    async def _prepare(self, attached: Attached, agent: Agent, look: Look, settings: Settings) -> None:
+        """Begin a summary in the background where it is time for one; no reply waits for it."""
+        if attached.is_preparing:
             return
-        async for event in self._compress(engine, agent, settings):
-            yield event
+        preparation = await attached.engine.preparation(look, settings)
+        if preparation is not None:
+            work = _prepared(attached.engine, preparation, agent.name)
+            attached.preparing = self._tasks.start(work, name=f"ctxkit-prepare-{agent.name}")
 
     async def _compress(self, engine: Engine, agent: Agent, settings: Settings) -> AsyncGenerator[ContextEvent, None]:
         events: asyncio.Queue[ContextEvent | None] = asyncio.Queue()
@@ -231,10 +240,8 @@ class CompressionMiddleware(MiddlewareBase):
         async def emit(name: str, value: Mapping[str, Any]) -> None:
             events.put_nowait(self._event(agent, name, value))
 
-        task = asyncio.create_task(
-            engine.compress(settings, reason=Reason.TRIGGER, emit=emit), name=f"ctxkit-compress-{agent.name}"
-        )
-        self._tasks.add(task)
+        work = engine.compress(settings, reason=Reason.TRIGGER, emit=emit)
+        task = self._tasks.start(work, name=f"ctxkit-compress-{agent.name}")
         task.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -247,7 +254,6 @@ class CompressionMiddleware(MiddlewareBase):
         except Exception:
             logger.exception("ctxkit left the context of agent %r as it is", agent.name)
         finally:
-            self._tasks.discard(task)
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -255,6 +261,16 @@ class CompressionMiddleware(MiddlewareBase):
     def _event(self, agent: Agent, name: str, value: Mapping[str, Any]) -> ContextEvent:
         about = {"session_id": agent.state.session_id, "agent": agent.name}
         return context_event(name, {**about, **value}, reply_id=agent.state.reply_id)
+
+
+async def _prepared(engine: Engine, preparation: Preparation, agent: str) -> None:
+    """Make a summary that nobody waits for; what fails is tried again when the summary is due."""
+    try:
+        await engine.prepare(preparation)
+    except (StoreError, SummaryError) as exc:
+        logger.warning("ctxkit prepared no summary for agent %r: %s", agent, exc)
+    except Exception:
+        logger.exception("ctxkit prepared no summary for agent %r", agent)
 
 
 def _hint_text(instructions: HintBlock | None) -> str | None:

@@ -193,15 +193,8 @@ class Asker:
         return f"no summary within {self._config.timeout_s:g} s (SummaryConfig.timeout_s)"
 
     def _add(self, usage: Usage | None) -> None:
-        if usage is None:
-            return
-        before = self.usage or Usage(input_tokens=0, output_tokens=0)
-        self.usage = Usage(
-            input_tokens=before.input_tokens + usage.input_tokens,
-            output_tokens=before.output_tokens + usage.output_tokens,
-            cache_read_tokens=before.cache_read_tokens + usage.cache_read_tokens,
-            cache_write_tokens=before.cache_write_tokens + usage.cache_write_tokens,
-        )
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
 
 
 async def _stop(task: "asyncio.Task[Answer]") -> None:
