@@ -21,7 +21,9 @@ class ImageStrategy:
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return one edit for each block that loses images."""
         held = [
-            (place, sum(1 for _ in images_of(block))) for place, block in situation.view.blocks() if _may_hold(block)
+            (place, sum(1 for _ in images_of(block)))
+            for place, block in situation.view.blocks()
+            if _may_hold(block) and place.message not in situation.pinned
         ]
         surplus = sum(count for _, count in held) - situation.settings.max_image_num
         edits = []

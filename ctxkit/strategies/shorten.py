@@ -35,6 +35,8 @@ class AdmissionStrategy:
         limits = (settings.paste_limit(window), settings.result_limit("", window), request_level)
         least = min(*limits, *settings.results.per_tool_limits.values())
         for index, content in enumerate(situation.view.contents):
+            if index in situation.pinned:
+                continue  # word for word, however long
             for number, block in enumerate(content):
                 if situation.tokens[index][number] <= least:
                     continue  # most of them
