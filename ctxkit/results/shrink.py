@@ -10,9 +10,9 @@ from ctxkit.results.marker import defuse
 _REDRAWS: Final = re.compile(r"\x1b\[(?:2K|[01]?G)")
 """Erases the line, or goes to its start: what follows is drawn over what stood there (ECMA-48, EL and CHA)."""
 _ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]+[0-~]|[0-~])?|\x9b[0-?]*[ -/]*[@-~]"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[()*+#%][0-~]|[=>78A-Z\\])?|\x9b(?:[0-?]*[ -/]*[@-~])?"
 )
-"""Control sequences, strings and two-character escapes of ECMA-48; an ESC that begins none of them goes alone."""
+"""Control sequences, strings and two-character escapes of ECMA-48; an introducer that begins none of them goes alone."""
 _PROGRESS: Final = re.compile(
     r"\d\s?%|\d\s?/\s?\d|[#=█▓▒░━─■●•.>-]{3}|[\u2800-\u28ff]|^\s*[|/\\-](?:\s|$)|\b[kKMG]i?B/s\b|\beta\b", re.IGNORECASE
 )

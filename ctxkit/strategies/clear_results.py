@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxkit.strategies.settled import settled
-from ctxkit.strategies.stub import clear_edit, cleared_text
+from ctxkit.strategies.stub import LEAST_TOKENS, clear_edit, cleared_text
 
 if TYPE_CHECKING:
     from ctxkit.plan import Edit
@@ -29,5 +29,6 @@ class ClearResultsStrategy:
         edits = (
             clear_edit(situation, one, cleared_text(one.call, one.result), rule=self.name)
             for one in settled(situation, keep_newest=self.keep_results)
+            if situation.tokens[one.result_place.message][one.result_place.block] > LEAST_TOKENS
         )
         return tuple(edit for edit in edits if edit is not None)

@@ -10,7 +10,6 @@ from ctxkit.view import Place
 if TYPE_CHECKING:
     from agentscope.message import ToolCallBlock, ToolResultBlock
 
-    from ctxkit.port import Block
     from ctxkit.strategies._base import Situation
     from ctxkit.view import View
 
@@ -51,9 +50,9 @@ def settled(
             continue
         call = view.contents[exchange.call.message][exchange.call.block]
         result = view.contents[place.message][place.block]
-        if call.type == "tool_call" and result.type == "tool_result" and result.state != "running":
-            if is_cleared(result) and not cleared:
-                continue
+        if call.type != "tool_call" or result.type != "tool_result" or result.state == "running":
+            continue
+        if cleared or not is_cleared(result):
             found.append(Settled(call=call, call_place=exchange.call, result=result, result_place=place))
     return tuple(found)
 
@@ -66,10 +65,19 @@ def text_of_result(result: ToolResultBlock) -> str | None:
     return "\n".join(parts) if len(parts) == len(result.output) else None
 
 
-def is_cleared(block: Block) -> bool:
+def is_cleared(result: ToolResultBlock) -> bool:
     """Whether one line stands already where a tool result stood."""
-    mark = block.metadata.get("ctxkit") if block.type == "tool_result" else None
-    return isinstance(mark, dict) and bool(mark.get("cleared"))
+    return _is_marked(result, "cleared")
+
+
+def is_shortened(result: ToolResultBlock) -> bool:
+    """Whether a part of a tool result is left out."""
+    return _is_marked(result, "shortened")
+
+
+def _is_marked(result: ToolResultBlock, word: str) -> bool:
+    mark = result.metadata.get("ctxkit")
+    return isinstance(mark, dict) and bool(mark.get(word))
 
 
 def _last_words(view: View) -> Place:

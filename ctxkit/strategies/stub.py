@@ -18,6 +18,7 @@ from ctxkit.results import defuse
 if TYPE_CHECKING:
     from agentscope.message import ToolCallBlock, ToolResultBlock
 
+    from ctxkit.ledger.calls import Call
     from ctxkit.strategies._base import Situation
     from ctxkit.strategies.settled import Settled
 
@@ -29,6 +30,8 @@ _ENDED_OTHERWISE: Final = {"interrupted": "interrupted", "denied": "denied"}
 _TOOL_CHARS: Final = 64
 _ARGUMENT_CHARS: Final = 60
 _LINE_CHARS: Final = 80
+LEAST_TOKENS: Final = 48
+"""A smaller result is never cleared: the line in its place takes about as much."""
 _CHARS_PER_TOKEN: Final = 3
 """Fewer than prose has: the line is full of names and signs, and no rung may count on more than it frees."""
 _REFERENCE_TOKENS: Final = 24
@@ -37,9 +40,11 @@ _REFERENCE_TOKENS: Final = 24
 
 def cleared_text(call: ToolCallBlock, result: ToolResultBlock) -> str:
     """Return the line for a result that is old, with `REFERENCE` where the original is to be named."""
+    told = call_of(call.name, call.input)
     size, images = _size(result)
     held = f"{size:,} characters" + (f" and {images} images or files" if images else "")
-    return f"[Cleared to save room: the result of {called(call)} ({_outcome(call, result)}, {held}). {_ORIGINAL}]"
+    outcome = _outcome(result, is_command=told.command is not None)
+    return f"[Cleared to save room: the result of {_called(call, told)} ({outcome}, {held}). {_ORIGINAL}]"
 
 
 def superseded_text(call: ToolCallBlock, why: str) -> str:
@@ -54,7 +59,10 @@ def superseded_text(call: ToolCallBlock, why: str) -> str:
 
 def called(call: ToolCallBlock) -> str:
     """Return a short form of a call: the tool, and the beginning of its command, path or arguments."""
-    told = call_of(call.name, call.input)
+    return _called(call, call_of(call.name, call.input))
+
+
+def _called(call: ToolCallBlock, told: Call) -> str:
     shown = clipped(told.command or told.text, _ARGUMENT_CHARS)
     if told.files and told.command is None and told.files[0][0] not in shown:
         shown = clipped(told.files[0][0], _ARGUMENT_CHARS)
@@ -95,7 +103,7 @@ def clear_edit(situation: Situation, one: Settled, text: str, *, rule: str) -> E
     )
 
 
-def _outcome(call: ToolCallBlock, result: ToolResultBlock) -> str:
+def _outcome(result: ToolResultBlock, *, is_command: bool) -> str:
     """Return in a few words how a call went."""
     text = result.output if isinstance(result.output, str) else _first_text(result)
     if result.state == "error":
@@ -103,7 +111,7 @@ def _outcome(call: ToolCallBlock, result: ToolResultBlock) -> str:
         return f"error: {_safe(clipped(line, _LINE_CHARS))}" if line else "error"
     if result.state in _ENDED_OTHERWISE:
         return _ENDED_OTHERWISE[result.state]
-    code = exit_code_in(text) if call_of(call.name, call.input).command is not None else None
+    code = exit_code_in(text) if is_command else None
     return f"exit code {code}" if code else "ok"
 
 

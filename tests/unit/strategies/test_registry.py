@@ -1,0 +1,36 @@
+"""Rungs by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ctxkit.config import KNOWN_RUNGS, SUMMARY_RUNG, LadderConfig
+from ctxkit.plan import Edit
+from ctxkit.strategies import STRATEGIES, ClearResultsStrategy, Situation, name_of, strategy_of
+from tests.unit.fakes import settings
+
+
+class Own:
+    def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
+        return ()
+
+
+def test_every_known_rung_but_the_summary_has_a_strategy_of_its_name():
+    assert set(STRATEGIES) == set(KNOWN_RUNGS) - {SUMMARY_RUNG}
+    assert [name_of(strategy_of(name, settings())) for name in STRATEGIES] == list(STRATEGIES)
+
+
+@pytest.mark.parametrize("keep", [0, 7])
+def test_the_ladder_of_the_config_says_how_many_results_stay(keep: int):
+    config = replace(settings(), ladder=LadderConfig(keep_results=keep))
+    assert strategy_of("clear_results", config) == ClearResultsStrategy(keep_results=keep)
+
+
+def test_a_strategy_of_your_own_is_the_rung_itself_and_is_called_by_its_class_or_its_name():
+    own = Own()
+    assert strategy_of(own, settings()) is own
+    assert name_of(own) == "Own"
+    own.name = "mine"
+    assert name_of(own) == "mine"
