@@ -1,0 +1,145 @@
+"""Claims: what a summary names letter by letter, and what therefore must stand in one of its sources."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+ClaimKind = Literal["path", "id", "number", "version"]
+
+MARK: Final = "[unverified]"
+"""Stands in a summary behind what none of its sources has."""
+
+_LEAST_CHARS: Final = 3
+_MOST_CHARS: Final = 240
+_MOST_CLAIMS: Final = 600
+"""More than a summary of a few thousand tokens can name."""
+_ABOUT_CHARS: Final = 24
+
+_UNIT_FAMILIES: Final[tuple[tuple[str, ...], ...]] = (
+    ("%", "percent", "pct", "ratio"),
+    ("b", "bytes", "byte", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "size"),
+    ("tokens", "token", "tok", "k"),
+    (
+        "ms",
+        "msec",
+        "millisecond",
+        "us",
+        "ns",
+        "s",
+        "sec",
+        "second",
+        "min",
+        "minute",
+        "h",
+        "hr",
+        "hour",
+        "time",
+        "duration",
+    ),
+    ("day", "week", "month", "year"),
+    ("px", "pt", "em", "width", "height"),
+    ("hz", "khz", "mhz", "ghz", "fps", "rpm", "qps"),
+    ("km", "cm", "mm", "kg", "mg", "ml"),
+)
+"""Units of one kind, and words that stand in their place in keys: `20 ms` may come of `"duration": 20`."""
+
+_UNITS: Final = (
+    r"(?:%|percent\b|[kmgt]i?b\b|bytes?\b|(?:k\ )?tokens?\b|[mun]s(?:ec)?\b|milliseconds?\b|s\b|secs?\b|seconds?\b|mins?\b|minutes?\b"
+    r"|h\b|hrs?\b|hours?\b|days?\b|weeks?\b|months?\b|years?\b|px\b|pt\b|[km]?hz\b|fps\b|rpm\b|qps\b|k?g\b|m[gl]\b|[kcm]m\b)"
+)
+_EXTENSIONS: Final = (
+    "c|cc|cfg|class|conf|cpp|cs|css|csv|dart|db|doc|docx|env|exe|ex|gif|go|gz|h|hpp|hs|html?|ini|ipynb|jar|java|jpe?g|jsx?|json|jsonl|kt"
+    "|less|lock|log|lua|mdx?|mjs|mp[34]|nix|ods|odt|parquet|patch|pdf|php|pl|png|ps1|proto|pyi?|rb|rs|rst|scala|scss|sh|sql|sqlite|svg"
+    "|swift|tar|tex|tf|toml|tsx?|tsv|txt|vue|wasm|xlsx?|xml|ya?ml|yml|zig|zip"
+)
+"""Ends of file names; other names with a dot are methods and hosts."""
+_CLAIM: Final = re.compile(
+    rf"""(?P<url>[a-z][a-z+]{{1,9}}://[^\s"'`<>()\[\]{{}}|]+)
+      | (?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+      | (?P<path>(?:(?:~|\.{{1,2}})?/|@(?=[\w.-]+/))?(?:[\w.\-@+]+/)+[\w.\-@+]*\w | (?:~|\.{{1,2}})?/[\w.\-@+]*\w)
+      | (?P<file>\b[\w\-]+(?:\.[\w\-]+)*\.(?:{_EXTENSIONS})\b(?![(\w]))
+      | (?P<version>\bv?\d+\.\d+\.\d+(?:[-+.]?\w+)* | \bv\d+(?:\.\d+)+ | \b\d+(?:\.\d+)+[-.]?(?:dev|rc|a|b|alpha|beta|post)\d*\b)
+      | (?P<date>\b\d{{4}}-\d\d-\d\d\b)
+      | (?P<id>\#\d+\b | (?<![.\w])\#?\b(?=[\w\-]*\d)(?=[\w\-]*[a-z_])\w[\w\-]{{4,}})
+      | (?P<number>[$€£¥]\ ?\d[\d,]*(?:\.\d+)?\b | \b\d[\d,]*(?:\.\d+)?\ ?-?{_UNITS} | \b\d[\d,]*\.\d+\b
+          | \b\d{{1,3}}(?:,\d{{3}})+\b | \b\d{{3,}}\b)""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+_ABOUT: Final = re.compile(
+    r"(?:[~≈±]|\b(?:about|around|roughly|approx(?:imately|\.)?|nearly|almost|over|up to)(?: lines?)?)\s*(?:\d+\s*[-\u2013]\s*)?$",
+    re.IGNORECASE,
+)
+"""What stands before an estimate, which claims nothing to the letter."""
+
+_DIGITS: Final = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_KNOWN_TO_ALL: Final = re.compile(
+    r"""(?:[a-z]\.)+[a-z]|etc|n/a|v?[x\d](?:\.[xyz])+                                                       # e.g., vX.Y.Z
+      | \d{1,2}(?:st|nd|rd|th)|[a-z]+-\d|\d{1,2}-[a-z]+(?:-[a-z]+)*                                          # 2nd, 3-way
+      | (?:utf|sha|md|python|py|http|ipv|ec|es|web|oauth|step|part|phase|option|task|test|issue|turn|day|week|case)-?\d{1,4}""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Abbreviations, ordinals, ranks and standards, for which a writer needs no source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One thing that a summary names."""
+
+    kind: ClaimKind
+    text: str
+    """As it stands in the summary."""
+    stop: int
+    """Index behind its first mention."""
+    keys: tuple[str, ...]
+    """In lower case; the claim holds where one of them stands in a source."""
+    near: tuple[str, ...] = ()
+    """Of a number with a unit: what must stand beside it, one of these."""
+
+
+def claims_in(text: str) -> list[Claim]:
+    """Return the distinct claims of a text in the order of their first mention.
+
+    Paths, addresses, ids, versions, and numbers with a unit or of three digits and more. What follows `about` or `~` is an
+    estimate and no claim, and a common word with a digit (`step-2`, `utf-8`) needs no source.
+    """
+    found: dict[str, Claim] = {}
+    for match in _CLAIM.finditer(text):
+        claim = _claim_of(match, text)
+        if claim is not None:
+            found.setdefault(claim.text, claim)
+            if len(found) == _MOST_CLAIMS:
+                break
+    return list(found.values())
+
+
+def _claim_of(match: "re.Match[str]", text: str) -> Claim | None:
+    group, said = str(match.lastgroup), match[0].rstrip(".,:;-+")
+    stop = match.start() + len(said)
+    if len(said) > _MOST_CHARS or _KNOWN_TO_ALL.fullmatch(said):
+        return None
+    if group == "number":
+        before = text[max(0, match.start() - _ABOUT_CHARS) : match.start()]
+        return None if _ABOUT.search(before) else _number(said, stop)
+    if len(said) < _LEAST_CHARS or (group == "path" and not _is_path(said)):
+        return None
+    key = said.lower().removeprefix("./")
+    if group == "version":
+        return Claim(kind="version", text=said, stop=stop, keys=(key.removeprefix("v"),))
+    return Claim(kind="path" if group in {"path", "file"} else "id", text=said, stop=stop, keys=(key,))
+
+
+def _number(said: str, stop: int) -> Claim | None:
+    digits = _DIGITS.search(said)
+    if digits is None:
+        return None
+    plain = digits[0].rstrip(",").replace(",", "")
+    short = plain.rstrip("0").rstrip(".") if "." in plain else plain
+    keys = tuple(dict.fromkeys((digits[0].rstrip(","), plain, short, f"{short}.0")))
+    unit = said[digits.end() :].strip(" -").lower()
+    family = next((f for f in _UNIT_FAMILIES if unit in f or unit.rstrip("s") in f), ()) if unit else ()
+    return Claim(kind="number", text=said, stop=stop, keys=keys, near=family)
+
+
+def _is_path(said: str) -> bool:
+    """Tell a path from alternatives in prose, such as `read/write`."""
+    return said[0] in "/~.@" or "." in said.rpartition("/")[2] or "_" in said or (said.count("/") > 1 and "-" in said)

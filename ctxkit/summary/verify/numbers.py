@@ -1,0 +1,71 @@
+"""The same key, another number: where the record gives one value of a key and a summary another, the record is quoted."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from ctxkit.ledger import Ledger
+from ctxkit.summary.verify.claims import Claim
+from ctxkit.summary.verify.sources import Sources
+
+_KEY: Final = re.compile(
+    r"([A-Za-z_][\w\-]{2,40})[`'\"*]*\s*(?:[:=#→(]|->|\b(?:is|was|of|to|at|set to|equals)\b)?\s*[`'\"*$€£#v(]*$"
+)
+_VALUE: Final = r"[`'\"*]*\s*(?:[:=#(]|->|\b(?:is|was|of|to|at|set to|equals)\b)?\s*[`'\"*$€£#v(]*(\d[\d,]*(?:\.\d+)*)"
+_COMMON: Final = frozenset(
+    """the and for with from into than then that this line lines page pages about around over under are has have had
+    was were its all any out but not least most more less only just line step part phase until since between through
+    after before exit code added add adds plus per via""".split()
+)
+"""Words before a number that are no name of it."""
+_FEW: Final = range(1, 3)
+"""A key with more numbers than that is the name of a kind, and the next one may have another."""
+_KEY_CHARS: Final = 64
+_BETWEEN: Final = 16
+"""At most so many characters stand between a key and its number in a source."""
+
+
+def keyed_claims(text: str, claims: Sequence[Claim]) -> dict[Claim, str]:
+    """Return the key that stands before each number or version of a text that has one, in lower case."""
+    keyed = {}
+    for claim in claims:
+        if claim.kind in {"number", "version"} and (claim.text[0].isdigit() or claim.text[0] in "v$€£"):
+            start = claim.stop - len(claim.text)
+            match = _KEY.search(text[max(0, start - _KEY_CHARS) : start])
+            if match and match[1].lower() not in _COMMON:
+                keyed[claim] = match[1].lower()
+    return keyed
+
+
+async def numbers_against(keyed: dict[Claim, str], sources: Sources) -> dict[Claim, str]:
+    """Return what the record shows for each of these claims whose key has another number there, and never this one.
+
+    Args:
+        keyed: Claims and their keys.
+        sources: What the record and all others say; a number that any of them gives for the key is left alone.
+    """
+    wrong: dict[Claim, str] = {}
+    for claim, key in keyed.items():
+        values = _recorded(key, sources.ledger)
+        if len(values) in _FEW and values.isdisjoint(claim.keys):
+            wrong[claim] = f"{key} {' or '.join(sorted(values))}"
+    patterns = {
+        claim: [
+            re.compile(rf"{re.escape(keyed[claim])}\D{{0,{_BETWEEN}}}{re.escape(key)}(?![\d])") for key in claim.keys
+        ]
+        for claim in wrong
+    }
+    async for text, _ in sources.pieces():
+        for claim, tried in list(patterns.items()):
+            if any(pattern.search(text) for pattern in tried):
+                del patterns[claim], wrong[claim]
+        if not wrong:
+            break
+    return wrong
+
+
+def _recorded(key: str, ledger: Ledger) -> set[str]:
+    """Return the numbers that the record's lines give for a key."""
+    pattern = re.compile(rf"(?<![\w\-]){re.escape(key)}{_VALUE}", re.IGNORECASE)
+    lines = dict.fromkeys(mention.line for mention in ledger.identifiers.values() if mention.line)
+    return {match[1].rstrip(",").replace(",", "") for line in lines for match in pattern.finditer(line)}

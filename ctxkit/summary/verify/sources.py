@@ -1,0 +1,152 @@
+"""Sources: everything that a summary may have its facts from, and whether a claim stands in it."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ctxkit.ledger import Ledger, raw_texts, scan_block
+from ctxkit.ledger.facts import PIECE_CHARS
+from ctxkit.summary.verify.claims import MARK, Claim
+
+if TYPE_CHECKING:
+    from agentscope.message import Msg
+
+OVERLAP_CHARS: Final = 300
+"""Longer than any claim, so that none is cut in two between pieces."""
+
+_NEAR_CHARS: Final = 24
+"""A unit stands so near to its number at most."""
+
+_UNVERIFIED_BEFORE: Final = re.compile(rf"\S+ {re.escape(MARK)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """One text of a source."""
+
+    text: str
+    tool: str = ""
+    """Name of the tool that said it; empty for what users, assistants and the system said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Everything that a summary may have its facts from."""
+
+    passages: Sequence[Passage] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    """Facts of all passages and of what was compressed before them."""
+    names: frozenset[str] = frozenset()
+    """Identifiers in lower case that are known without a search."""
+
+    @classmethod
+    async def of(cls, messages: "Iterable[Msg]", *, ledger: Ledger, previous: str = "") -> "Sources":
+        """Return the sources of a summary; what was scanned before costs a look-up.
+
+        Args:
+            messages: What the model saw, each message once: system prompt, what leaves, what stays.
+            ledger: Facts of what was compressed before.
+            previous: The summary before this one; what it marks as unverified is no source.
+        """
+        listed = list(messages)
+        passages: list[Passage] = []
+        names: set[str] = set(ledger.identifiers)
+        for message in listed:
+            for block in message.content:
+                facts = await scan_block(block, role=message.role)
+                names.update(facts.identifiers)
+                texts = raw_texts(block) if facts.call is None else (*raw_texts(block), facts.call.text)
+                tool = block.name if block.type == "tool_result" else ""
+                passages.extend(Passage(text=_without_unverified(text), tool=tool) for text in texts if text)
+            await asyncio.sleep(0)
+        lines = dict.fromkeys(mention.line for mention in ledger.identifiers.values())
+        commands = (f"{command.text} {command.outcome}" for command in ledger.commands)
+        known = "\n".join([*ledger.files, *commands, *ledger.errors, *ledger.constraints, *lines])
+        passages += [Passage(text=known), Passage(text=_without_unverified(previous))]
+        whole = await ledger.read(listed)
+        return cls(passages=passages, ledger=whole, names=frozenset(map(str.lower, names)))
+
+    async def unknown(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Return the claims that stand in none of the sources, in their order."""
+        left = {claim.text: claim for claim in claims if claim.near or self.names.isdisjoint(claim.keys)}
+        composed = {name: _Composed(claim.keys[0]) for name, claim in left.items() if claim.kind == "path"}
+        async for text, _ in self.pieces():
+            for name, claim in list(left.items()):
+                is_here = any(_stands(key, text, claim.near) for key in claim.keys)
+                if is_here or (name in composed and composed[name].is_known_with(text)):
+                    del left[name]
+            if not left:
+                break
+        return list(left.values())
+
+    async def pieces(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield all text in lower case, oldest first, piece by piece with pauses, each with the tool that said it."""
+        since = 0
+        for passage in self.passages:
+            for start in range(0, len(passage.text), PIECE_CHARS):
+                piece = passage.text[start : start + PIECE_CHARS + OVERLAP_CHARS]
+                yield piece.lower(), passage.tool
+                since += len(piece)
+                if since >= PIECE_CHARS:
+                    since = 0
+                    await asyncio.sleep(0)
+
+
+class _Composed:
+    """A path that may have been put together from a directory and a path below it, each named alone.
+
+    Args:
+        path: The path, in lower case.
+    """
+
+    def __init__(self, path: str) -> None:
+        cuts = [at for at, character in enumerate(path) if character == "/" and 0 < at < len(path) - 1]
+        self._parts = [(path[:at], path[at + 1 :]) for at in cuts]
+        self._seen: set[str] = set()
+
+    def is_known_with(self, text: str) -> bool:
+        """Look for the parts in one more text; return whether both parts of some cut have been seen by now."""
+        for head, tail in self._parts:
+            if head not in self._seen and _stands(head, text):
+                self._seen.add(head)
+            if tail not in self._seen and _stands(tail, text, begins_path=True):
+                self._seen.add(tail)
+        return any(head in self._seen and tail in self._seen for head, tail in self._parts)
+
+
+def _without_unverified(text: str) -> str:
+    return _UNVERIFIED_BEFORE.sub(" ", text) if MARK in text else text
+
+
+def _stands(key: str, text: str, near: Sequence[str] = (), *, begins_path: bool = False) -> bool:
+    """Return whether a key stands in a text as a word of its own, beside one of some other words where that is asked."""
+    at = text.find(key)
+    while at >= 0:
+        stop = at + len(key)
+        whole = not (_goes_on(text, at - 1, -1, key[0]) or _goes_on(text, stop, 1, key[-1]))
+        below = begins_path and text[at - 1 : at] in {"/", "\\"}
+        if whole and not below and (not near or _is_near(text, at, stop, near)):
+            return True
+        at = text.find(key, at + 1)
+    return False
+
+
+def _goes_on(text: str, at: int, step: int, beside: str) -> bool:
+    """Return whether a word goes on at a place beside its end; ASCII only, for Chinese has no blanks between words."""
+    if not 0 <= at < len(text):
+        return False
+    character = text[at]
+    if beside.isdigit() and character in ".,":
+        return text[at + step : at + step + 1].isdigit() and at + step >= 0
+    if step < 0 and character in "nrt" and text[at - 1 : at] == "\\":  # a line end in JSON text
+        return False
+    return character.isascii() and character.isalnum() and beside.isalnum()
+
+
+def _is_near(text: str, start: int, stop: int, words: Sequence[str]) -> bool:
+    """Return whether a unit stands beside a number; units of one letter must follow it at once."""
+    behind = text[stop : stop + 3].lstrip(" -")
+    around = text[max(0, start - _NEAR_CHARS) : stop + _NEAR_CHARS]
+    return any(word in around if len(word) > 1 else behind[:1] == word and not behind[1:2].isalpha() for word in words)
