@@ -27,6 +27,8 @@ class SummaryConfig:
     """Share of that which verbatim user requests and constraints may take, (0, 1]."""
     ledger_share_ratio: float = 0.5
     """Share of that which the ledger may take, (0, 1]."""
+    pins_share_ratio: float = 0.25
+    """Share of that which pins may take, (0, 1]; more is refused when it is pinned."""
     timeout_s: float = 120.0
     """Seconds that all attempts at one summary may take together, above 0."""
     attempts: int = 2
@@ -59,7 +61,7 @@ class SummaryConfig:
             switch(self, name)
         whole(self, "reminder_tools", least=0)
         whole(self, "max_tokens", least=50)
-        for name in ("share_ratio", "user_share_ratio", "ledger_share_ratio"):
+        for name in ("share_ratio", "user_share_ratio", "ledger_share_ratio", "pins_share_ratio"):
             ratio(self, name)
         ratio(self, "timeout_s", to=86400)
         whole(self, "attempts", least=1)

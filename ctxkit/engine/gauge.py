@@ -122,15 +122,9 @@ class Gauge:
         return self.meter.estimate(weight, model_key=key)
 
     async def situation(
-        self,
-        reading: Reading,
-        view: View,
-        summary: Sequence[Piece] | str,
-        settings: Settings,
-        *,
-        pinned: frozenset[int] = frozenset(),
+        self, reading: Reading, view: View, summary: Sequence[Piece] | str, settings: Settings
     ) -> Situation:
-        """Return what strategies need to know of a context; `pinned` has the indices of its pinned messages."""
+        """Return what strategies need to know of a context."""
         table = await self.table(view, model_key=reading.model_key)
         summary_tokens = await self.pieces_tokens(summary, model_key=reading.model_key)
         fixed = reading.tokens - sum(map(sum, table)) - summary_tokens
@@ -141,7 +135,6 @@ class Gauge:
             fixed_tokens=max(0, round(fixed)),
             context_size=reading.context_size,
             settings=settings,
-            pinned=pinned,
         )
 
     def media_tokens(self, block: DataBlock, *, model_key: str) -> int:

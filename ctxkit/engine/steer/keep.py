@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from agentscope.message import Msg
 
-    from ctxkit.engine.layer import Layer
+    from ctxkit.engine.planned import Planned
     from ctxkit.engine.run import Run
-    from ctxkit.engine.shorten import Shortened
     from ctxkit.plan import Edit
     from ctxkit.port import Block, Piece
     from ctxkit.view import View
@@ -37,7 +36,7 @@ def remember_change(slot: dict[str, Any], plan_id: str | None) -> None:
         slot[_SLOT] = plan_id
 
 
-async def keep_change(run: Run, shortened: Shortened, layer: Layer | None) -> str | None:
+async def keep_change(run: Run, planned: Planned) -> str | None:
     """Store what a swap is about to change; return what went wrong, or None.
 
     Blocks that are shortened are stored once more as they stand now, for what is stored of a tool result is its text, and
@@ -45,15 +44,14 @@ async def keep_change(run: Run, shortened: Shortened, layer: Layer | None) -> st
 
     Args:
         run: The run, which has stored what leaves.
-        shortened: The edits as they are carried out.
-        layer: The new summary layer; `None` where the one that is there stays.
+        planned: What is about to be done.
     """
-    kit, view = run.kit, run.situation.view
+    kit, view, layer = run.kit, run.situation.view, planned.layer
     if kit.guard.store is None:
         return None
     originals: list[Msg] = [
         kit.codec.with_content(view.messages[edit.message], _blocks(view, edit))
-        for edit in shortened.edits
+        for edit in planned.edits
         if not _is_stored(edit)
     ]
     before = kit.port.summary
@@ -70,20 +68,20 @@ async def keep_change(run: Run, shortened: Shortened, layer: Layer | None) -> st
             key=next(left, "") if _is_stored(edit) else next(own, ""),
             blocks=tuple(names(_blocks(view, edit))),
         )
-        for edit in shortened.edits
+        for edit in planned.edits
     )
     change = StoredChange(
         plan_id=run.plan_id,
         reason=run.reason,
         previous=newest_change(kit.port.slot),
-        messages=tuple(_seen(view, shortened)),
+        messages=tuple(_seen(view, planned.edits)),
         parts=parts,
         number=0 if layer is None or not layer.state.stubs else layer.state.stubs[-1].last,
         layer_key=next(own, "") if has_pieces else "",
         layer_text=before if isinstance(before, str) else "",
         has_layer=layer is not None,
         saved=run.layers.saved(),
-        media=(*_media(before), *_media(block for edit in shortened.edits for block in _blocks(view, edit))),
+        media=(*_media(before), *_media(block for edit in planned.edits for block in _blocks(view, edit))),
     )
     return await kit.guard.store_records(kit.port.session_id, [change.record()])
 
@@ -102,9 +100,9 @@ def _is_stored(edit: Edit) -> bool:
     return edit.kind in LEAVING and edit.stop > edit.start
 
 
-def _seen(view: View, shortened: Shortened) -> Iterator[Seen]:
-    gone = leaving(shortened.edits)
-    touched = {edit.message for edit in shortened.edits}
+def _seen(view: View, edits: Sequence[Edit]) -> Iterator[Seen]:
+    gone = leaving(edits)
+    touched = {edit.message for edit in edits}
     for index, (message, content) in enumerate(zip(view.messages, view.contents, strict=True)):
         left = sum(Place(index, number) not in gone for number in range(len(content)))
         is_running = view.is_running_last and index == len(view) - 1

@@ -85,10 +85,10 @@ class Undo:
         """
         newest = newest_change(self.kit.port.slot)
         store = self.kit.guard.store
+        if store is None:
+            why = "nothing of this agent is kept in a store that can be read: give it an offloader"
+            return Undone(outcome="refused", plan_id=plan_id or newest, why=why)
         try:
-            if store is None:
-                why = "nothing of this agent is kept in a store that can be read: give it an offloader"
-                raise CannotJoinError(why)
             changes = await Changes.read(store, self.kit.port.session_id)
             change = await _change(changes, plan_id, newest)
             originals = await self._originals(changes, change)
@@ -163,8 +163,7 @@ class Undo:
         """Swap the context and remember what its summary is made of and which change is the newest now."""
         if not await self.kit.port.swap(swap):
             return False
-        if change.has_layer:
-            self.layers.restore(change.saved)
+        self.layers.restore(change.saved)
         remember_change(self.kit.port.slot, change.previous)
         return True
 
