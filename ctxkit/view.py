@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class View:
             for index, message in enumerate(self.messages)
             if index == 0 or (message.role == "user" and self.messages[index - 1].role != "user")
         ]
-        return tuple(range(start, stop) for start, stop in zip(starts, [*starts[1:], len(self)], strict=True))
+        return tuple(range(start, stop) for start, stop in pairwise([*starts, len(self)]))
 
     @cached_property
     def finished_turns(self) -> tuple[range, ...]:

@@ -179,3 +179,11 @@ def test_what_a_message_gets_while_a_plan_is_made_is_no_part_of_the_plans_outcom
     after = before.changed(before.messages[1:])
     assert after.contents == before.contents[1:]
     assert [exchange.call_id for exchange in after.unfinished] == ["a"]
+
+
+def test_a_turn_goes_from_a_run_of_user_messages_to_the_next():
+    messages = [agent("hello"), user("a"), user("b"), agent("so"), agent("done"), user("c"), agent("so")]
+    view = View(messages, agent_name="agent")
+    assert view.turns == (range(1), range(1, 5), range(5, 7))
+    assert view.finished_turns == (range(1), range(1, 5))
+    assert View([]).turns == View([]).finished_turns == View([agent("hello")]).finished_turns == ()
