@@ -37,6 +37,8 @@ class Settings:
     hooks: HooksConfig = field(default_factory=HooksConfig)
     is_ratio_explicit: bool = True
     """Whether somebody set `trigger_ratio`, so that it wins over `triggers.mode`."""
+    is_reserve_explicit: bool = True
+    """Whether somebody set `reserve_ratio`; where not, a mode by price may keep less."""
 
     def trigger_tokens(self, context_size: int) -> int:
         """Return the tokens above which a compression is due, for a window of `context_size` tokens."""

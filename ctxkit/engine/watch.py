@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
+from ctxkit import telemetry
 from ctxkit.engine.arrivals import Arrivals
-from ctxkit.errors import ContextUnfitError
+from ctxkit.errors import ContextUnfitError, CtxkitError
 from ctxkit.ledger import scan_block
+from ctxkit.plan import Reason
 from ctxkit.strategies.images import images_of
+from ctxkit.tokens import price_of
+from ctxkit.triggers import Boundary, Habits, Moment, Tally, decide, safe_limit, task_change
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agentscope.message import Msg
+
     from ctxkit.config import Settings
     from ctxkit.engine.gauge import Reading
     from ctxkit.engine.kit import Kit
     from ctxkit.plan import Receipt
+    from ctxkit.triggers import Decision
+
+_SLOT: Final = "when"
+_KEPT_STEPS: Final = 5
+"""Where a mode by price decides, the newest messages keep the tokens of so many steps, and at most the reserve: they are
+read at every step and written anew at every edit, which makes a share of a large window dear."""
+_LEAST_KEPT_TOKENS: Final = 4000
+"""At least so many all the same, or the reserve where that is less."""
+_RECALL_TOOLS: Final = frozenset({"search_context", "read_context"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,72 +43,263 @@ class Look:
     trigger_tokens: int
     is_due: bool
     """Whether anything is to be done: a compression, or something oversized to be shortened."""
+    why: str = ""
+    """Why a compression is due or is not, in words."""
+    growth_tokens: float = 0.0
+    """Tokens that a reasoning step is expected to add."""
+    floor_tokens: int = 0
+    """Tokens that a compression is expected to leave."""
+    decision: Decision | None = None
+    """What was decided about a compression; `None` where it is held back."""
 
 
 class Watch:
-    """Watches one agent's context grow, and remembers what came of the last compression.
+    """Watches one agent's context grow, and remembers what came of its compressions.
 
     Args:
         kit: The agent's kit.
+        now: Seconds since the epoch; they tell a cold prompt cache, also after a restart.
     """
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: Kit, *, now: Callable[[], float] = time.time) -> None:
         self._kit = kit
+        self._now = now
         self._arrivals = Arrivals()
         self._oversized = False
         self._images = 0
-        self._tokens = 0
-        self._rest_until = 0
+        self._tally = Tally()
+        self._is_task_open = False
+        self._boundary: Boundary | None = Boundary.RESTART
+        self._tokens: int | None = None
         self._rest_step = 1
+        self._limit_tokens = 0
+        self._most_failures = 1
+        self._habits = Habits.from_json(kit.port.slot.get(_SLOT))
+        self.decision: Decision | None = None
+        """What the last look decided about a compression; `None` before the first."""
 
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
         reading = await self._kit.gauge.read(self._kit.port)
         await self._look_at_new(reading, settings)
-        trigger = settings.trigger_tokens(reading.context_size)
-        is_due = reading.tokens >= trigger or self._oversized or self._images > settings.max_image_num
+        moment = await self._moment(reading, settings)
+        decision = decide(moment, settings.triggers)
+        limit = self._limit_tokens = moment.limit_tokens
+        self._most_failures = settings.triggers.breaker_failures
+        held = self._habits.rest.why(
+            reading.tokens,
+            limit_tokens=limit,
+            safe_tokens=safe_limit(limit, moment.growth.largest(reading.context_size)),
+            cooldown_turns=settings.triggers.cooldown_turns,
+        )
+        if held is not None:
+            decision = replace(decision, is_due=False, why=held)
+        self.decision = decision
+        is_resting = reading.tokens < min(self._habits.rest.until_tokens, limit)
+        is_for_single = not is_resting and (self._oversized or self._images > settings.max_image_num)
         self._tokens = reading.tokens
-        if is_due and reading.tokens < min(self._rest_until, settings.limit_tokens(reading.context_size)):
-            is_due = False
         self._rest_step = max(1, int(settings.triggers.min_gain_ratio * reading.context_size))
-        return Look(tokens=reading.tokens, trigger_tokens=trigger, is_due=is_due)
+        self._boundary = None
+        self._habits = replace(self._habits, seen_at=self._now())
+        self._save()
+        return Look(
+            tokens=reading.tokens,
+            trigger_tokens=decision.trigger_tokens,
+            is_due=decision.is_due or is_for_single,
+            why=decision.why,
+            growth_tokens=moment.growth.tokens(reading.context_size),
+            floor_tokens=moment.floor_tokens,
+            decision=decision if held is None else None,
+        )
+
+    async def foresee(self, settings: Settings) -> int:
+        """Return the tokens at which a compression will be due if no boundary comes before; nothing is remembered."""
+        reading = await self._kit.gauge.read(self._kit.port)
+        moment = await self._moment(reading, settings)
+        return decide(replace(moment, boundary=None), settings.triggers).trigger_tokens
+
+    def sized(self, settings: Settings) -> Settings:
+        """Return the settings with as much to keep as the last decision says."""
+        decision = self.decision
+        if decision is None:
+            return settings
+        if decision.headroom_tokens is not None:
+            window = self._kit.gauge.window(self._kit.port.model)
+            settings = replace(settings, reserve_ratio=decision.keep_tokens / window)
+        keep = decision.keep_messages
+        if decision.keep_turns is not None:
+            keep = _messages_of_turns(self._kit.port.context, decision.keep_turns)
+        if keep is None or settings.ladder.keep_messages is not None:
+            return settings
+        return replace(settings, ladder=replace(settings.ladder, keep_messages=keep))
 
     def failed(self, error: Exception) -> None:
-        """Remember that a compression failed."""
+        """Remember that a compression or the preparation of one failed."""
         if not isinstance(error, ContextUnfitError):
-            self._rest()
+            problem = str(error) if isinstance(error, CtxkitError) else f"{type(error).__name__}: {error}"
+            self._failed(problem)
+            self._save()
 
     def ended(self, receipt: Receipt, settings: Settings) -> None:
         """Remember what came of a compression."""
         self._oversized = False
-        if receipt.outcome != "applied":
-            self._rest()
-        elif receipt.tokens_after < receipt.limit_tokens:
-            self._rest_until = 0
+        if receipt.outcome == "failed":
+            self._failed("; ".join(receipt.problems))
+        elif receipt.outcome == "unneeded":
+            self._rest_until((self._tokens or 0) + self._rest_step)
+        elif receipt.reason is Reason.TRIGGER and self.decision is not None and not self.decision.is_due:
+            self._rest_until(0)  # only what was oversized was shortened
         else:
-            # What no edit can free is above the trigger: half of what is left may fill before the next summary.
-            room = settings.limit_tokens(self._kit.gauge.window(self._kit.port.model)) - receipt.tokens_after
-            self._rest_until = receipt.tokens_after + max(self._rest_step, room // 2)
+            self._applied(receipt, settings)
+        self._save()
 
-    def _rest(self) -> None:
-        """Wait with the next automatic compression until the context has grown a little, or no longer fits.
+    def rest_after_undo(self, turns: int) -> None:
+        """Try no automatic compression for so many turns, as long as requests are safe to fit."""
+        self._habits = replace(self._habits, rest=self._habits.rest.after_undo(turns))
+        self._save()
+
+    def _applied(self, receipt: Receipt, settings: Settings) -> None:
+        after = receipt.tokens_after
+        room = settings.limit_tokens(self._kit.gauge.window(self._kit.port.model)) - after
+        decision = self.decision
+        until = 0
+        if after >= receipt.limit_tokens:
+            # What no edit can free is above the trigger: half of what is left may fill before the next summary.
+            until = after + max(self._rest_step, room // 2)
+        elif decision is not None and (decision.keep_messages is not None or decision.keep_turns is not None):
+            until = after + self._rest_step  # where the count cannot be met, not at each step
+        elif decision is not None and decision.headroom_tokens is not None:
+            until = after + min(decision.headroom_tokens, room) // 2
+        habits = self._habits
+        self._habits = replace(
+            habits, edits=habits.edits.after(receipt), rest=habits.rest.after_edit(until_tokens=until)
+        )
+
+    def _failed(self, problem: str) -> None:
+        """Wait with the next try until the context has grown a little; after some failures in a row until it is much fuller.
 
         Without this, a store or a model that is down would be asked again before each reasoning step.
         """
-        self._rest_until = self._tokens + self._rest_step
+        tokens, failures = self._tokens or 0, self._habits.rest.failures + 1
+        until = tokens + self._rest_step
+        if failures >= self._most_failures:
+            until = max(until, tokens + (self._limit_tokens - tokens) // 2)
+        if failures == self._most_failures:
+            self._kit.tell_later(telemetry.BREAKER, failures=failures, until_tokens=until, problem=problem)
+        self._habits = replace(self._habits, rest=self._habits.rest.after_failure(until_tokens=until))
+
+    def _rest_until(self, tokens: int) -> None:
+        self._habits = replace(self._habits, rest=replace(self._habits.rest, until_tokens=tokens))
+
+    def _save(self) -> None:
+        self._kit.port.slot[_SLOT] = self._habits.to_json()
+
+    async def _moment(self, reading: Reading, settings: Settings) -> Moment:
+        """Return what is known now; prices and costs only where they can decide."""
+        moment = Moment(
+            tokens=reading.tokens,
+            limit_tokens=settings.limit_tokens(reading.context_size),
+            context_size=reading.context_size,
+            ratio_tokens=int(settings.trigger_ratio * reading.context_size),
+            is_ratio_explicit=settings.is_ratio_explicit,
+            growth=self._habits.growth,
+            tally=self._tally,
+            boundary=self._boundary,
+            is_task_open=self._is_task_open,
+        )
+        cost = settings.cost
+        price = price_of(reading.model_key, cost.price, ask_for_cache=cost.ask_for_cache)
+        if moment.is_ratio_explicit or price is None:
+            return moment
+        edits, seen_at = self._habits.edits, self._habits.seen_at
+        prefix = await self._prefix_tokens(reading)
+        keep = self._keep_tokens(settings, reading.context_size)
+        is_cold = seen_at is not None and self._now() - seen_at > 60 * price.cache_minutes
+        return replace(
+            moment,
+            price=price,
+            floor_tokens=edits.floor(prefix_tokens=prefix, keep_tokens=keep),
+            edit_cost=edits.cost(
+                price,
+                prefix_tokens=prefix,
+                keep_tokens=keep,
+                call="warm" if settings.summary.warm and settings.summary.model is None else "cold",
+                is_cold=is_cold,
+            ),
+            keep_tokens=keep,
+            boundary=Boundary.COLD if is_cold and self._boundary is None else self._boundary,
+        )
+
+    async def _prefix_tokens(self, reading: Reading) -> float:
+        """Return the tokens of all that stands before the messages: system prompt, tools and summary."""
+        gauge, request, key = self._kit.gauge, reading.request, reading.model_key
+        before = request.messages[: max(0, len(request.messages) - len(self._kit.port.context))]
+        weight = await gauge.weigh_messages(before, model_key=key)
+        weight += await gauge.meter.scale.weigh_tools(request.tools)
+        return gauge.meter.calibrated(weight, model_key=key)
+
+    def _keep_tokens(self, settings: Settings, context_size: int) -> int:
+        """Return the tokens that the newest messages keep at most."""
+        reserve = settings.reserve_ratio * context_size
+        if settings.is_reserve_explicit:
+            return int(reserve)
+        steps = _KEPT_STEPS * self._habits.growth.tokens(context_size)
+        return int(min(reserve, max(_LEAST_KEPT_TOKENS, steps)))
 
     async def _look_at_new(self, reading: Reading, settings: Settings) -> None:
         context = self._kit.port.context
-        if self._arrivals.is_all_new(context):
-            self._oversized = False
-            self._images = 0
+        is_all_new = self._arrivals.is_all_new(context)
+        if is_all_new:
+            self._oversized, self._images = False, 0
+            self._tally, self._is_task_open = Tally(), False
+        elif self._tokens is not None:
+            grown = self._habits.growth.after(max(0, reading.tokens - self._tokens))
+            self._habits = replace(self._habits, growth=grown)
+        self._begin_turn()
         window = reading.context_size
         smallest = min(settings.paste_limit(window), settings.result_limit("", window))
         for place, block in self._arrivals.new(context):
-            await scan_block(
-                block, role=context[place.message].role
-            )  # remembers what the ledger will want, so that a compression need not read it all
+            message = context[place.message]
+            # Remembers what the ledger will want, so that a compression need not read it all.
+            await scan_block(block, role=message.role)
             tokens = await self._kit.gauge.block_tokens(block, model_key=reading.model_key)
             self._oversized = self._oversized or tokens > smallest
             self._images += sum(1 for _ in images_of(block))
+            self._tally = self._tally.after(block.type, role=message.role, message_id=message.id)
+            if block.type == "tool_call":
+                self._hear(block.name, block.input, is_news=not is_all_new)
         self._arrivals.looked(context)
+
+    def _begin_turn(self) -> None:
+        """Count a turn where another reply runs than at the last look; one that was parked goes on in the same turn."""
+        reply_id, habits = self._kit.port.reply_id, self._habits
+        if reply_id == habits.reply_id:
+            return
+        rest = habits.rest.after_turn() if habits.reply_id else habits.rest
+        self._habits = replace(habits, reply_id=reply_id, rest=rest)
+        self._boundary = Boundary.TURN
+
+    def _hear(self, tool: str, arguments: str, *, is_news: bool) -> None:
+        """Take from a call what it says of the agent's tasks, and whether it reads back what has left."""
+        change = task_change(tool, arguments)
+        if change is not None:
+            self._is_task_open = change == "open"
+        if is_news and change == "done":
+            self._boundary = Boundary.TASK
+        if is_news and tool in _RECALL_TOOLS:
+            self._habits = replace(self._habits, edits=self._habits.edits.after_recall())
+
+
+def _messages_of_turns(context: Sequence[Msg], turns: int) -> int:
+    """Return how many messages, as a provider's format has them, the newest turns are."""
+    begins = [
+        index
+        for index, message in enumerate(context)
+        if message.role == "user" and (index == 0 or context[index - 1].role != "user")
+    ]
+    first = begins[-turns] if 0 < turns <= len(begins) else len(context) if turns == 0 else 0
+    tally = Tally()
+    for message in context[first:]:
+        for block in message.content:
+            tally = tally.after(block.type, role=message.role, message_id=message.id)
+    return tally.messages

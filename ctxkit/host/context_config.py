@@ -194,5 +194,6 @@ def settings_of(config: HostContextConfig) -> Settings:
         fallback_to_truncation=getattr(config, "compression_fallback_to_truncation", True),
         max_image_num=getattr(config, "max_image_num", 5),
         is_ratio_explicit="trigger_ratio" in config.model_fields_set,
+        is_reserve_explicit="reserve_ratio" in config.model_fields_set,
         **sections,
     )

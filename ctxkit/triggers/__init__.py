@@ -4,6 +4,7 @@ from ctxkit.triggers.counts import Tally
 from ctxkit.triggers.decide import HYSTERESIS_RATIO, Boundary, Decision, Moment, decide
 from ctxkit.triggers.edits import PastEdits
 from ctxkit.triggers.growth import Growth
+from ctxkit.triggers.habits import Habits
 from ctxkit.triggers.headroom import edit_cost, headroom
 from ctxkit.triggers.pressure import pressure, safe_limit
 from ctxkit.triggers.rest import Rest
@@ -14,6 +15,7 @@ __all__ = [
     "Boundary",
     "Decision",
     "Growth",
+    "Habits",
     "Moment",
     "PastEdits",
     "Rest",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -72,6 +72,8 @@ class Decision:
     """Tokens at which it is due now."""
     goal_tokens: int
     """Tokens that a request should have at most when it is done."""
+    worth_tokens: int
+    """Tokens that it must free to be worth what it costs."""
     why: str
     """In words, with the figures."""
     keep_tokens: int = 0
@@ -104,29 +106,28 @@ def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
         threshold = _Threshold(triggers.max_tokens, f"{triggers.max_tokens:,} tokens are the most (max_tokens)")
     by_count = _by_count(moment.tally, triggers)
     goal = HYSTERESIS_RATIO * min(threshold.tokens, max(1, moment.tokens))
+    worth = triggers.min_gain_ratio * moment.context_size
     if threshold.headroom is not None:
         goal = min(goal, moment.floor_tokens + threshold.headroom / 2)
+        # What an edit frees, R, saves r * R a step for H / g steps: less than K where R is below K * g / (r * H) = H / 2.
+        room = min(threshold.headroom, threshold.tokens - moment.floor_tokens)
+        worth = room / 2 if room > 0 else worth
     is_over = moment.tokens >= threshold.tokens
-    if is_over or by_count is None:
-        compared = "reach" if is_over else "are below"
-        return Decision(
-            is_due=is_over,
-            trigger_tokens=threshold.tokens,
-            goal_tokens=int(goal),
-            keep_tokens=moment.keep_tokens,
-            headroom_tokens=threshold.headroom,
-            why=f"{moment.tokens:,} tokens {compared} the trigger: {threshold.why}",
-        )
-    keep_messages, keep_turns, why = by_count
-    return Decision(
-        is_due=True,
+    compared = "reach" if is_over else "are below"
+    decision = Decision(
+        is_due=is_over,
         trigger_tokens=threshold.tokens,
         goal_tokens=int(goal),
+        worth_tokens=max(1, int(worth)),
         keep_tokens=moment.keep_tokens,
-        why=why,
-        keep_messages=keep_messages,
-        keep_turns=keep_turns,
+        headroom_tokens=threshold.headroom,
+        why=f"{moment.tokens:,} tokens {compared} the trigger: {threshold.why}",
     )
+    if is_over or by_count is None:
+        return decision
+    keep_messages, keep_turns, why = by_count
+    # By count no price is asked for, and no gain.
+    return replace(decision, is_due=True, worth_tokens=1, keep_messages=keep_messages, keep_turns=keep_turns, why=why)
 
 
 def _by_count(tally: Tally, triggers: TriggersConfig) -> tuple[int | None, int | None, str] | None:

@@ -106,7 +106,7 @@ class PastEdits:
         """Return what `to_json` wrote; of anything else, that nothing is known."""
         if not isinstance(data, dict):
             return cls()
-        values = {each.name: data.get(each.name) for each in fields(cls)}
+        values: dict[str, Any] = {each.name: data.get(each.name) for each in fields(cls)}
         sane = all(isinstance(value, int | float) and isfinite(value) and value >= 0 for value in values.values())
         return cls(**values) if sane else cls()
 

@@ -57,7 +57,7 @@ class Growth:
         """Return what `to_json` wrote; of anything else, that nothing is known."""
         if not isinstance(data, dict):
             return cls()
-        values = {field.name: data.get(field.name) for field in fields(cls)}
+        values: dict[str, Any] = {field.name: data.get(field.name) for field in fields(cls)}
         if not all(isinstance(value, int | float) and isfinite(value) and value >= 0 for value in values.values()):
             return cls()
         return cls(**{**values, "steps": min(int(values["steps"]), _STEPS)})
