@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxkit import telemetry
 from ctxkit.engine.gauge import Gauge
+from ctxkit.engine.pins import Pins
 from ctxkit.engine.sent import SentLog
 from ctxkit.engine.shorten import ShortenEdits
 from ctxkit.offload import Recall
@@ -55,6 +56,7 @@ class Kit:
         meter.load(port.slot.get("meter"))
         self.gauge = Gauge(meter)
         self.store_through(guard)
+        self.pins = Pins(port, codec)
         self.sent = SentLog(self)
         """The agent's last request, which a warm summary call extends."""
         self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
