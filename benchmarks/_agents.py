@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agentscope.middleware import MiddlewareBase
     from agentscope.model import ChatModelBase
     from agentscope.tool import ToolBase
+    from agentscope.workspace import Offloader
 
 Side = Literal["stock", "ctxkit"]
 SIDES: tuple[Side, ...] = ("stock", "ctxkit")
@@ -39,6 +40,7 @@ def make_agent(
     system_prompt: str,
     steps: int = 1000,
     middlewares: Sequence[MiddlewareBase] | None = None,
+    offloader: Offloader | None = None,
     **config: Any,
 ) -> Agent:
     """Return an agent of one side.
@@ -51,6 +53,7 @@ def make_agent(
         system_prompt: The system prompt.
         steps: Most reasoning steps of a reply.
         middlewares: In place of the side's own: ctxkit's, or none.
+        offloader: In place of the side's own workspace.
         **config: Fields that both classes of `ContextConfig` have.
     """
     ours = side == "ctxkit"
@@ -62,7 +65,7 @@ def make_agent(
         model=model,
         toolkit=Toolkit(tools=list(tools)),
         context_config=ctxkit.ContextConfig(**config) if ours else ContextConfig(**config),
-        offloader=(ctxkit.LocalWorkspace if ours else LocalWorkspace)(workdir=str(workdir)),
+        offloader=offloader or (ctxkit.LocalWorkspace if ours else LocalWorkspace)(workdir=str(workdir)),
         middlewares=list(middlewares),
         react_config=ReActConfig(max_iters=steps),
         # The time of day in the context would make two runs differ.

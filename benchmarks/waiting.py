@@ -88,6 +88,8 @@ async def measure(side: Side, window: int, trigger_ratio: float | None, seed: in
             system_prompt=words(SYSTEM_TOKENS, seed="system"),
             steps=STEPS,
             middlewares=[middleware] if side == "ctxkit" else [],
+            # Files are written by threads that the clock does not know of.
+            offloader=ctxkit.StoreOffloader(ctxkit.MemoryStore(), ctxkit.HostCodec()) if side == "ctxkit" else None,
             **arm.config,
         )
         await _on_this_clock(middleware, agent)
