@@ -49,7 +49,8 @@ async def wire_request(
         has_summary: Whether the message behind the system prompt is the summary layer.
     """
     formatted = await model.formatter.format(list(messages))  # type: ignore[attr-defined]  # all of the host's classes have one, their base does not declare it
-    return WireRequest(messages=formatted, tools=list(tools), has_summary=has_summary)
+    prompt = ["system prompt"] if messages and messages[0].role == "system" else []
+    return WireRequest(messages=formatted, tools=list(tools), layers=[*prompt, *(["summary"] if has_summary else [])])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ def lent(model: ChatModelBase, *, options: Mapping[str, Any], log: SentLog | Non
     if any(vars(kind).get("__slots__") for kind in type(model).__mro__):
         return model  # what lies in slots cannot be shared; the call goes on without us
     kind: type = type(model)
-    stand_in = object.__new__(_lent_class(kind))
+    stand_in: Any = object.__new__(_lent_class(kind))
     stand_in.__dict__ = model.__dict__
     setattr(stand_in, _LOAN, _Loan(model=model, options=options, log=log))
     return cast("ChatModelBase", stand_in)

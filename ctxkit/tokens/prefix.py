@@ -30,23 +30,15 @@ class WireRequest:
     """The formatted messages, the system prompt first where there is one."""
     tools: Sequence[Mapping[str, Any]] = ()
     """The tool schemas."""
-    has_summary: bool = False
-    """Whether the first message behind the system prompt is the summary layer."""
+    layers: Sequence[str] = ()
+    """What the first messages are, in their order: `system prompt`, `summary`; the others go by number."""
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield what the request is made of, by name, in the order in which a cache compares it."""
         for tool in self.tools:
             yield f"tool {_tool_name(tool)!r}", tool
-        first = 0
         for index, message in enumerate(self.messages):
-            role = _role(message)
-            if index == 0 and role in {"system", "developer"}:
-                first = 1
-                yield "system prompt", message
-            elif index == first and self.has_summary:
-                yield "summary", message
-            else:
-                yield f"message {index} ({role})", message
+            yield self.layers[index] if index < len(self.layers) else f"message {index} ({_role(message)})", message
 
 
 @dataclass(frozen=True, kw_only=True)
