@@ -18,6 +18,7 @@ from ctxkit.schema import summary_json_schema
 from ctxkit.strategies import Situation
 from ctxkit.strategies.images import is_image
 from ctxkit.strategies.ladder import plan_ladder, shorten_more
+from ctxkit.strategies.stub import with_reference
 from ctxkit.view import Place, View
 from tests.property.contexts import Context
 
@@ -119,6 +120,8 @@ def applied(view: View, edits: Sequence[Edit]) -> View:
             replacements[place] = without_images(block_at(view, place), edit.images, view.messages[edit.message].role)
         elif edit.kind is EditKind.TRUNCATE:
             replacements[place] = shortened(block_at(view, place), edit.keep_tokens)
+        elif edit.kind in {EditKind.CLEAR, EditKind.SHRINK}:
+            replacements[place] = replaced(block_at(view, place), edit)
     context = apply_edits(view, edits, replacements, CODEC)
     return View(context, agent_name=view.agent_name, reply_id=view.reply_id)
 
@@ -136,6 +139,12 @@ def shortened(block: Block, tokens: int) -> Block:
         case "tool_result":
             return CODEC.with_output(block, [CODEC.text(text)], mark={"admitted": True, "shortened": True})
     return CODEC.with_text(block, text)
+
+
+def replaced(block: Block, edit: Edit) -> Block:
+    """Return a tool result in which an edit's text stands."""
+    mark = {"admitted": True, "cleared" if edit.kind is EditKind.CLEAR else "shrunk": True}
+    return CODEC.with_output(block, with_reference(edit.text or "", "ctx://s/abc", recall=True), mark=mark)
 
 
 def without_images(block: Block, count: int, role: str) -> Block:
