@@ -82,10 +82,16 @@ class Pins:
                     kept = more
         return kept
 
-    def layer_text(self, keeps: Sequence[Msg]) -> str:
-        """Return how the pins stand in a summary layer that stand in none of the messages that stay; mostly nothing."""
-        here = {message.id for message in keeps}
-        texts = [one["text"] for one in self._saved() if one["id"] not in here]
+    def layer_text(self, leaves: Sequence[Msg], keeps: Sequence[Msg]) -> str:
+        """Return how those pins stand in the next summary layer that are not whole in the context; mostly nothing.
+
+        Args:
+            leaves: The messages that leave, whole or in part.
+            keeps: What stays.
+        """
+        whole = {message.id for message in keeps} - {message.id for message in leaves}
+        shown = layer_text(self._port.summary)
+        texts = [one["text"] for one in self._saved() if one["id"] not in whole or one["text"] in shown]
         return "\n\n".join([TITLE, *texts]) if texts else ""
 
     async def settle(self, *, is_reply_over: bool = True) -> None:
