@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         SqliteSessionStore,
         TranscriptSessionStore,
     )
+    from ctxkit.strategies import Situation, Strategy
 
 __all__ = [
     "CompressionMiddleware",
@@ -94,6 +95,7 @@ __all__ = [
     "SessionLocks",
     "SessionMiddleware",
     "SessionStore",
+    "Situation",
     "SqliteSessionStore",
     "StaleOwnerError",
     "Store",
@@ -102,6 +104,7 @@ __all__ = [
     "StoreOffloader",
     "StoreReadError",
     "StoreWriteError",
+    "Strategy",
     "SummaryConfig",
     "SummaryError",
     "SummaryGenerator",
@@ -167,6 +170,7 @@ _ROOMS: Final = {
         "SqliteSessionStore",
         "TranscriptSessionStore",
     ),
+    "ctxkit.strategies": ("Situation", "Strategy"),
 }
 """Module to the public names that it defines; the imports above say the same to type checkers."""
 
