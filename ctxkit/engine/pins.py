@@ -164,5 +164,3 @@ def _said(message: Msg) -> str:
     if any(block.type != "text" for block in message.content):
         return ""
     return "\n".join(block.text for block in message.content if block.type == "text")
-
-
