@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         StoreWriteError,
         SummaryError,
     )
+    from ctxkit.host._cache import wire_request
     from ctxkit.host._codec import HostCodec
     from ctxkit.host._session_restore import Restored
     from ctxkit.host.compression import CompressionMiddleware
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         TranscriptSessionStore,
     )
     from ctxkit.strategies import Situation, Strategy
+    from ctxkit.tokens.prefix import PrefixAudit, WireRequest, prefix_audit
 
 __all__ = [
     "CompressionMiddleware",
@@ -81,6 +83,7 @@ __all__ = [
     "Offloader",
     "OverflowConfig",
     "Plan",
+    "PrefixAudit",
     "Price",
     "PrivacyConfig",
     "Reason",
@@ -112,6 +115,9 @@ __all__ = [
     "TranscriptSessionStore",
     "TriggersConfig",
     "WindowConfig",
+    "WireRequest",
+    "prefix_audit",
+    "wire_request",
 ]
 
 _ROOMS: Final = {
@@ -142,6 +148,7 @@ _ROOMS: Final = {
         "StoreWriteError",
         "SummaryError",
     ),
+    "ctxkit.host._cache": ("wire_request",),
     "ctxkit.host._codec": ("HostCodec",),
     "ctxkit.host._session_restore": ("Restored",),
     "ctxkit.host.compression": ("CompressionMiddleware",),
@@ -171,6 +178,7 @@ _ROOMS: Final = {
         "TranscriptSessionStore",
     ),
     "ctxkit.strategies": ("Situation", "Strategy"),
+    "ctxkit.tokens.prefix": ("PrefixAudit", "WireRequest", "prefix_audit"),
 }
 """Module to the public names that it defines; the imports above say the same to type checkers."""
 
