@@ -13,12 +13,10 @@ from ctxkit.ledger import scan_block
 from ctxkit.plan import Reason
 from ctxkit.strategies.images import images_of
 from ctxkit.tokens import price_of
-from ctxkit.triggers import Boundary, Habits, Moment, Tally, decide, safe_limit, task_change
+from ctxkit.triggers import Boundary, Habits, Moment, decide, safe_limit, task_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agentscope.message import Msg
+    from collections.abc import Callable
 
     from ctxkit.config import Settings
     from ctxkit.engine.gauge import Reading
@@ -67,7 +65,6 @@ class Watch:
         self._arrivals = Arrivals()
         self._oversized = False
         self._images = 0
-        self._tally = Tally()
         self._is_task_open = False
         self._boundary: Boundary | None = Boundary.RESTART
         self._tokens: int | None = None
@@ -117,21 +114,6 @@ class Watch:
         reading = await self._kit.gauge.read(self._kit.port)
         moment = await self._moment(reading, settings)
         return decide(replace(moment, boundary=None), settings.triggers).trigger_tokens
-
-    def sized(self, settings: Settings) -> Settings:
-        """Return the settings with as much to keep as the last decision says."""
-        decision = self.decision
-        if decision is None:
-            return settings
-        if decision.headroom_tokens is not None:
-            window = self._kit.gauge.window(self._kit.port.model)
-            settings = replace(settings, reserve_ratio=decision.keep_tokens / window)
-        keep = decision.keep_messages
-        if decision.keep_turns is not None:
-            keep = _messages_of_turns(self._kit.port.context, decision.keep_turns)
-        if keep is None or settings.ladder.keep_messages is not None:
-            return settings
-        return replace(settings, ladder=replace(settings.ladder, keep_messages=keep))
 
     def failed(self, error: Exception) -> None:
         """Remember that a compression or the preparation of one failed."""
@@ -203,10 +185,12 @@ class Watch:
             ratio_tokens=int(settings.trigger_ratio * reading.context_size),
             is_ratio_explicit=settings.is_ratio_explicit,
             growth=self._habits.growth,
-            tally=self._tally,
             boundary=self._boundary,
             is_task_open=self._is_task_open,
         )
+        if settings.triggers.max_messages is not None or settings.triggers.max_turns is not None:
+            view = self._kit.view()  # not long where it may not become so
+            moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.turns))
         cost = settings.cost
         price = price_of(reading.model_key, cost.price, ask_for_cache=cost.ask_for_cache)
         if moment.is_ratio_explicit or price is None:
@@ -251,7 +235,7 @@ class Watch:
         is_all_new = self._arrivals.is_all_new(context)
         if is_all_new:
             self._oversized, self._images = False, 0
-            self._tally, self._is_task_open = Tally(), False
+            self._is_task_open = False
         elif self._tokens is not None:
             grown = self._habits.growth.after(max(0, reading.tokens - self._tokens))
             self._habits = replace(self._habits, growth=grown)
@@ -265,7 +249,6 @@ class Watch:
             tokens = await self._kit.gauge.block_tokens(block, model_key=reading.model_key)
             self._oversized = self._oversized or tokens > smallest
             self._images += sum(1 for _ in images_of(block))
-            self._tally = self._tally.after(block.type, role=message.role, message_id=message.id)
             if block.type == "tool_call":
                 self._hear(block.name, block.input, is_news=not is_all_new)
         self._arrivals.looked(context)
@@ -288,18 +271,3 @@ class Watch:
             self._boundary = Boundary.TASK
         if is_news and tool in _RECALL_TOOLS:
             self._habits = replace(self._habits, edits=self._habits.edits.after_recall())
-
-
-def _messages_of_turns(context: Sequence[Msg], turns: int) -> int:
-    """Return how many messages, as a provider's format has them, the newest turns are."""
-    begins = [
-        index
-        for index, message in enumerate(context)
-        if message.role == "user" and (index == 0 or context[index - 1].role != "user")
-    ]
-    first = begins[-turns] if 0 < turns <= len(begins) else len(context) if turns == 0 else 0
-    tally = Tally()
-    for message in context[first:]:
-        for block in message.content:
-            tally = tally.after(block.type, role=message.role, message_id=message.id)
-    return tally.messages

@@ -1,6 +1,5 @@
 """When an automatic compression is due: pure functions of what is known at one moment."""
 
-from ctxkit.triggers.counts import Tally
 from ctxkit.triggers.decide import HYSTERESIS_RATIO, Boundary, Decision, Moment, decide
 from ctxkit.triggers.edits import PastEdits
 from ctxkit.triggers.growth import Growth
@@ -19,7 +18,6 @@ __all__ = [
     "Moment",
     "PastEdits",
     "Rest",
-    "Tally",
     "decide",
     "edit_cost",
     "headroom",

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxkit.triggers.counts import Tally
 from ctxkit.triggers.growth import Growth
 from ctxkit.triggers.headroom import headroom
 from ctxkit.triggers.pressure import safe_limit
@@ -55,7 +54,9 @@ class Moment:
     price: Price | None = None
     """The prices; `None` where they are not known."""
     growth: Growth = field(default_factory=Growth)
-    tally: Tally = field(default_factory=Tally)
+    messages: int = 0
+    """Messages, as `ctxkit.view.View.counts` has them; looked at where a limit is set."""
+    turns: int = 0
     keep_tokens: int = 0
     """Tokens that the newest messages keep."""
     boundary: Boundary | None = None
@@ -104,7 +105,7 @@ def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
     threshold = _threshold(moment, triggers)
     if triggers.max_tokens is not None and triggers.max_tokens < threshold.tokens:
         threshold = _Threshold(triggers.max_tokens, f"{triggers.max_tokens:,} tokens are the most (max_tokens)")
-    by_count = _by_count(moment.tally, triggers)
+    by_count = _by_count(moment, triggers)
     goal = HYSTERESIS_RATIO * min(threshold.tokens, max(1, moment.tokens))
     worth = triggers.min_gain_ratio * moment.context_size
     if threshold.headroom is not None:
@@ -130,12 +131,13 @@ def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
     return replace(decision, is_due=True, worth_tokens=1, keep_messages=keep_messages, keep_turns=keep_turns, why=why)
 
 
-def _by_count(tally: Tally, triggers: TriggersConfig) -> tuple[int | None, int | None, str] | None:
+def _by_count(moment: Moment, triggers: TriggersConfig) -> tuple[int | None, int | None, str] | None:
     """Return how much stays, in messages or turns, and why, where there are too many; half goes, as tokens would."""
-    if triggers.max_messages is not None and tally.messages > triggers.max_messages:
-        return triggers.max_messages // 2, None, f"{tally.messages} messages are over {triggers.max_messages}"
-    if triggers.max_turns is not None and tally.turns > triggers.max_turns:
-        return None, triggers.max_turns // 2, f"{tally.turns} turns are over {triggers.max_turns}"
+    messages, turns = triggers.max_messages, triggers.max_turns
+    if messages is not None and moment.messages > messages:
+        return messages // 2, None, f"{moment.messages} messages are over {messages} (max_messages)"
+    if turns is not None and moment.turns > turns:
+        return None, turns // 2, f"{moment.turns} turns are over {turns} (max_turns)"
     return None
 
 
