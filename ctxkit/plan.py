@@ -29,7 +29,7 @@ class Reason(StrEnum):
 
 
 REFERENCE: Final = "{reference}"
-"""In an edit's text: the place of the stored original, filled in when it is known."""
+"""In the text of a `CLEAR` edit: the place of the stored original, filled in when it is known."""
 
 
 class EditKind(StrEnum):
@@ -72,7 +72,7 @@ class Edit:
     rule: str = ""
     """Name of the strategy that wants it."""
     text: str | None = None
-    """Of `CLEAR` and `SHRINK` edits: what stands there afterwards, with `REFERENCE` where the original is to be named."""
+    """Of `CLEAR` and `SHRINK` edits: what stands there afterwards; of `CLEAR`, with `REFERENCE` where the original is named."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON without what is the default, for a plan may have hundreds of edits."""
@@ -83,6 +83,34 @@ class Edit:
     def from_json(cls, data: Mapping[str, Any]) -> "Edit":
         """Return the edit that `to_json` wrote."""
         return cls(**{**data, "kind": EditKind(data["kind"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What the check of a summary against its sources found."""
+
+    claims: int = 0
+    """Paths, ids, numbers and versions that were looked for in the sources."""
+    added: tuple[str, ...] = ()
+    """Facts that were missing and were put in by code."""
+    unverified: tuple[str, ...] = ()
+    """What stands in no source, and is marked."""
+    corrected: tuple[str, ...] = ()
+    """What the record shows where the summary says otherwise."""
+    reported: tuple[str, ...] = ()
+    """Instructions that a tool's result said first, and are marked."""
+    refused: int = 0
+    """Summaries that were refused before this one."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Checked":
+        """Return what `to_json` wrote."""
+        values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in data.items()}
+        return cls(**values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +125,24 @@ class Draft:
     """What the calls cost together."""
     failures: tuple[str, ...] = ()
     """What went wrong on the way, one line each."""
+    checked: Checked | None = None
+    """What its check found; `None` where it was not checked."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {**asdict(self), "failures": list(self.failures)}
+        checked = None if self.checked is None else self.checked.to_json()
+        return {**asdict(self), "failures": list(self.failures), "checked": checked}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Draft":
         """Return the draft that `to_json` wrote."""
-        usage = data["usage"]
-        return cls(**{**data, "usage": None if usage is None else Usage(**usage), "failures": tuple(data["failures"])})
+        usage, checked = data["usage"], data.get("checked")
+        made = {
+            "usage": None if usage is None else Usage(**usage),
+            "failures": tuple(data["failures"]),
+            "checked": None if checked is None else Checked.from_json(checked),
+        }
+        return cls(**{**data, **made})
 
 
 def new_id() -> str:

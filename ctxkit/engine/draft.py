@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctxkit import telemetry
 from ctxkit.engine.layer import layer_text
 from ctxkit.engine.learning import LearningModel
-from ctxkit.offload.redact import counting, redact_messages, redactor_of
+from ctxkit.offload.redact import counting, redact_messages, redact_text, redactor_of
 from ctxkit.plan import Draft
 from ctxkit.summary import Material, Summarizer
 from ctxkit.summary.extractive import Excerpt, extract_fields
@@ -67,6 +67,7 @@ class Drafts:
             previous=layer_text(kit.port.summary),
             instructions=focus,
             ledger=self._layers.current().ledger,
+            context=reading.request.messages,
         )
         with counting() as redacted:
             failed: Draft | None = None
@@ -81,6 +82,8 @@ class Drafts:
                 draft = await self._summarizer(kit.port.model, settings, timeout_s=left).draft(warm)
         if redacted:
             kit.tell_later(telemetry.REDACTED, counts=dict(redacted))
+        if draft.checked is not None:
+            kit.tell_later(telemetry.VERIFIED, **draft.checked.to_json())
         return draft if failed is None else _after(failed, draft)
 
     async def _by_own_model(self, reading: Reading, material: Material, settings: Settings, model: object) -> Draft:
@@ -117,16 +120,28 @@ class Drafts:
             redactor=redactor_of(settings.privacy),
         )
 
-    async def collect(self, reading: Reading, leaves: Sequence[Msg], *, settings: Settings) -> Draft:
-        """Return the least summary of the messages that leave, made by code."""
+    async def collect(
+        self, reading: Reading, leaves: Sequence[Msg], *, settings: Settings, max_tokens: int | None = None
+    ) -> Draft:
+        """Return a summary of the messages that leave, made by code.
+
+        Args:
+            reading: The request as it is.
+            leaves: The messages that leave, oldest first.
+            settings: How to summarise.
+            max_tokens: Most tokens of its fields, which then say what the summary before said, too; the least where unset.
+        """
         kit = self._kit
 
         async def count(text: str) -> int:
             return round(await kit.gauge.pieces_tokens(text, model_key=reading.model_key))
 
-        leaves = await redact_messages(leaves, redactor_of(settings.privacy), kit.codec)
-        excerpt = await Excerpt.of(leaves, ledger=self._layers.current().ledger)
-        fields = await extract_fields(excerpt, settings.summary_schema, max_tokens=_COLLECTED_TOKENS, count=count)
+        redactor = redactor_of(settings.privacy)
+        leaves = await redact_messages(leaves, redactor, kit.codec)
+        before = "" if max_tokens is None else await redact_text(layer_text(kit.port.summary), redactor)
+        excerpt = await Excerpt.of(leaves, ledger=self._layers.current().ledger, previous=before)
+        most = _COLLECTED_TOKENS if max_tokens is None else max_tokens
+        fields = await extract_fields(excerpt, settings.summary_schema, max_tokens=most, count=count)
         return Draft(fields=fields, origin="extractive")
 
 

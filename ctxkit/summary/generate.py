@@ -2,25 +2,30 @@
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ctxkit.config import SummaryConfig
 from ctxkit.errors import SummaryError
-from ctxkit.ledger import Count, Ledger, clipped, scan_text
+from ctxkit.ledger import Count, Ledger
 from ctxkit.offload.redact import Redactor, redact_json, redact_messages, redact_text
-from ctxkit.plan import Draft
+from ctxkit.plan import Checked, Draft
 from ctxkit.port import Codec, ModelPort, Request
-from ctxkit.schema import SUMMARY_FIELDS
 from ctxkit.summary import prompt as texts
-from ctxkit.summary.answer import is_blank
 from ctxkit.summary.asking import Asker
 from ctxkit.summary.extractive import Excerpt, extract_fields
-from ctxkit.summary.stages import Chunk, chunks_of, units_of
+from ctxkit.summary.staged import Stages
+from ctxkit.summary.stages import units_of, with_left_out, without_oversized
+from ctxkit.summary.verify.checker import Checker
 
 if TYPE_CHECKING:
     from agentscope.message import Msg
+
+Origin = Literal["warm", "structured", "staged", "extractive"]
+
+_REFUSALS: Final = 2
+"""Answers that fail the check before code makes the summary."""
 
 _MARGIN_TOKENS: Final = 64
 """For the framing of the messages that are appended."""
@@ -33,11 +38,8 @@ _WINDOW_PARTS: Final = 8
 
 _LEAST_SUMMARY_TOKENS: Final = 200
 _LEAST_CHUNK_TOKENS: Final = 200
-_FAILED_CHUNKS: Final = 2
-"""After so many failed chunks in a row the rest is collected without a model."""
-
-_SMALLEST_HALF_CHARS: Final = 2000
-_LEAST_CHARS: Final = 40
+_OVERSIZED_SHARE: Final = 0.5
+"""Of what one call may take, as in OpenClaw: what is larger is left out where nothing else helps."""
 _CODE_CHARS: Final = 6
 """Of the code at each speaker: short, for it is paid for often, and still nothing that a text could hit at once."""
 
@@ -62,6 +64,10 @@ class Material:
     """What the summary must look after, in the user's words."""
     ledger: Ledger = field(default_factory=Ledger)
     """Facts of what was compressed before."""
+    context: "Sequence[Msg]" = ()
+    """All that the model sees, those messages among it: what a summary is checked against. Empty where nothing else is."""
+    pins: Sequence[str] = ()
+    """What somebody wants kept for ever."""
 
 
 class Summarizer:
@@ -121,19 +127,21 @@ class Summarizer:
             self._model, self._codec, schema=self._schema, config=self._config, max_tokens=limit, count=self._count
         )
         task = texts.task_text(self._prompt, current_time=self._now(), instructions=material.instructions)
-        run = _Run(asker=asker, material=material, task=task, max_tokens=limit, code=self._nonce()[:_CODE_CHARS])
+        checker = self._checker(material, limit) if self._config.verify else None
+        code = self._nonce()[:_CODE_CHARS]
+        run = _Run(asker=asker, material=material, task=task, max_tokens=limit, code=code, checker=checker)
         if await self._fits_warm(run) and (fields := await self._warm(run)) is not None:
-            return run.draft(await self._redacted(fields), "warm")
+            return await self._draft_of(run, fields, "warm")
         run = replace(run, material=await self._clean(material))
-        fits = await self._fits_cold(run, tokens)
-        if fits and (fields := await asker.ask_structured(self._cold(run))) is not None:
-            return run.draft(await self._redacted(fields), "structured")
-        if (not fits or asker.has_overflowed) and (fields := await self._staged(run)) is not None:
-            return run.draft(await self._redacted(fields), "staged")
+        fits = not run.is_given_up and await self._fits_cold(run, tokens)
+        if fits and (fields := await self._structured(run)) is not None:
+            return await self._draft_of(run, fields, "structured")
+        if not run.is_given_up and (fields := await self._staged(run, fits=fits)) is not None:
+            return await self._draft_of(run, fields, "staged")
         clean = run.material
         excerpt = await Excerpt.of(clean.messages, ledger=clean.ledger, previous=clean.previous)
         fields = await extract_fields(excerpt, self._schema, max_tokens=limit, count=self._count)
-        return run.draft(await self._redacted(fields), "extractive")
+        return await self._draft_of(run, fields, "extractive")
 
     async def summarize(
         self, messages: "Sequence[Msg]", *, previous: str = "", instructions: str | None = None
@@ -165,6 +173,35 @@ class Summarizer:
             previous=await redact_text(material.previous, self._redactor),
         )
 
+    def _checker(self, material: Material, max_tokens: int) -> Checker:
+        return Checker(
+            material.messages,
+            context=material.context,
+            ledger=material.ledger,
+            previous=material.previous,
+            pins=material.pins,
+            schema=self._schema,
+            max_tokens=max_tokens,
+            count=self._count,
+        )
+
+    async def _draft_of(self, run: "_Run", fields: Mapping[str, Any], origin: Origin) -> Draft:
+        """Return the draft, without the secrets that a model or the record may repeat."""
+        if origin == "extractive" and run.checker is not None:
+            complete = await run.checker.accept(fields)
+            fields = fields if isinstance(complete, str) else complete
+        found = None if run.checker is None else run.checker.found
+        return Draft(
+            fields=await self._redacted(fields),
+            origin=origin,
+            usage=run.asker.usage,
+            failures=tuple([await self._redacted_text(line) for line in run.asker.failures]),
+            checked=None if found is None else Checked.from_json(await self._redacted(found.to_json())),
+        )
+
+    async def _redacted_text(self, text: str) -> str:
+        return text if self._redactor is None else await redact_text(text, self._redactor)
+
     async def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return fields without secrets: a model may repeat those that it has seen in the request."""
         if self._redactor is None:
@@ -183,121 +220,95 @@ class Summarizer:
         request = run.material.request
         if request is None:
             return None
-        messages = [*request.messages, self._codec.user_message(self._instruction(run))]
-        return await run.asker.ask(
-            messages, request.tools, tool_choice=run.material.tool_choice, options=request.options
+        choice, options = run.material.tool_choice, request.options
+
+        async def ask(messages: "Sequence[Msg]") -> Mapping[str, Any] | None:
+            return await run.asker.ask(messages, request.tools, tool_choice=choice, options=options)
+
+        return await self._accepted(run, [*request.messages, self._codec.user_message(self._instruction(run))], ask)
+
+    async def _structured(self, run: "_Run") -> Mapping[str, Any] | None:
+        return await self._accepted(run, self._cold(run), run.asker.ask_structured)
+
+    async def _accepted(
+        self,
+        run: "_Run",
+        messages: "Sequence[Msg]",
+        ask: "Callable[[Sequence[Msg]], Awaitable[Mapping[str, Any] | None]]",
+    ) -> Mapping[str, Any] | None:
+        """Return the answer that passes the check; one that fails is asked for once more, with what is wrong with it."""
+        fields = await ask(messages)
+        if fields is None or run.checker is None:
+            return fields
+        found = await run.checker.accept(fields)
+        if not isinstance(found, str):
+            return found
+        run.asker.failures.append(found)
+        said = self._codec.assistant_message(
+            [self._codec.text(json.dumps(fields, ensure_ascii=False))], name="assistant"
         )
+        wanted = self._codec.user_message(texts.repair_text(found, self._schema))
+        return await self._taken(run, await ask([*messages, said, wanted]))
+
+    async def _taken(self, run: "_Run", fields: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """Return fields that pass the check, or None."""
+        if fields is None or run.checker is None:
+            return fields
+        found = await run.checker.accept(fields)
+        if isinstance(found, str):
+            run.asker.failures.append(found)
+            return None
+        return found
 
     def _instruction(self, run: "_Run") -> str:
         return f"{run.task}\n\n{texts.answer_text(self._schema, max_tokens=run.max_tokens)}"
 
     async def _fits_cold(self, run: "_Run", tokens: int) -> bool:
-        overhead = await self._count(f"{self._instruction(run)}\n{run.material.previous}") + _MARGIN_TOKENS
+        given = f"{self._instruction(run)}\n{run.material.previous}{texts.UNTRUSTED if run.material.previous else ''}"
+        overhead = await self._count(given) + _MARGIN_TOKENS
         return tokens + overhead + run.max_tokens <= self._model.context_size * _WINDOW_SHARE
 
     def _cold(self, run: "_Run") -> "list[Msg]":
         """Return the request for the host's structured output, as the host itself would build it."""
         material = run.material
-        before = [self._codec.user_message(f"{texts.PREVIOUS}\n{material.previous}")] if material.previous else []
+        fence = f"{texts.PREVIOUS}\n{texts.fenced(material.previous, self._nonce())}"
+        before = [self._codec.user_message(fence)] if material.previous else []
         return [*before, *material.messages, self._codec.user_message(run.task)]
 
     async def _tokens_of(self, messages: "Sequence[Msg]") -> int:
         return sum([await self._count(unit.text) for unit in units_of(messages)])
 
-    async def _staged(self, run: "_Run") -> Mapping[str, Any] | None:
-        """Return a summary merged from summaries of parts, or None where no part had one."""
+    async def _staged(self, run: "_Run", *, fits: bool) -> Mapping[str, Any] | None:
+        """Return a summary merged from summaries of parts, without what is oversized where it fails with it, or None."""
         window = int(self._model.context_size * _WINDOW_SHARE) - run.max_tokens
         overhead = await self._count(self._instruction(run) + texts.CHUNK + texts.UNTRUSTED) + _MARGIN_TOKENS
-        limit = max(_LEAST_CHUNK_TOKENS, window - overhead)
-        chunks = await chunks_of(list(units_of(run.material.messages, run.code)), limit_tokens=limit, count=self._count)
-        partials: list[Mapping[str, Any]] = []
-        failed = written = 0
-        for number, chunk in enumerate(chunks, start=1):
-            place = texts.CHUNK.format(number=number, total=len(chunks))
-            found = await self._chunk(run, chunk, place) if failed < _FAILED_CHUNKS else None
-            failed = 0 if found else failed + 1
-            written += bool(found)
-            partials.extend(found or [await self._extracted(run, chunk)])
-        if not written:
-            return None
-        return await self._merged(run, [*self._previous(run), *partials], limit)
-
-    def _previous(self, run: "_Run") -> list[Mapping[str, Any]]:
-        """Return the summary before this one as one more partial summary, under a field that the schema has."""
-        names = list(self._schema.get("properties") or SUMMARY_FIELDS)
-        name = "context_to_preserve" if "context_to_preserve" in names else names[0]
-        return [{name: f"{texts.PREVIOUS}\n{run.material.previous}"}] if run.material.previous else []
-
-    async def _chunk(self, run: "_Run", chunk: Chunk, place: str) -> list[Mapping[str, Any]]:
-        """Return the summary of a chunk, of its halves where the provider finds it too large, or nothing."""
-        run.asker.has_overflowed = False
-        fields = await run.asker.ask([self._record_message(run, place, chunk.text)])
-        if fields is not None:
-            return [fields]
-        if not run.asker.has_overflowed or len(chunk.text) < _SMALLEST_HALF_CHARS:
-            return []
-        first, second = chunk.halves()
-        found = await self._chunk(run, first, place)
-        if not found:  # not even its smallest part: this provider refuses whatever it is asked
-            return []
-        return [*found, *(await self._chunk(run, second, place) or [await self._extracted(run, second)])]
-
-    def _record_message(self, run: "_Run", place: str, record: str) -> "Msg":
-        return self._codec.user_message(
-            f"{self._instruction(run)}\n\n{place}\n{texts.fenced(record, self._nonce(), code=run.code)}"
+        stages = Stages(
+            asker=run.asker,
+            codec=self._codec,
+            schema=self._schema,
+            instruction=self._instruction(run),
+            max_tokens=run.max_tokens,
+            limit_tokens=max(_LEAST_CHUNK_TOKENS, window - overhead),
+            count=self._count,
+            nonce=self._nonce,
+            code=run.code,
         )
-
-    async def _extracted(self, run: "_Run", chunk: Chunk) -> Mapping[str, Any]:
-        facts = await scan_text(chunk.text, "environment")
-        excerpt = Excerpt(requests=chunk.requests, replies=chunk.replies, ledger=Ledger().add(facts))
-        return await extract_fields(excerpt, self._schema, max_tokens=run.max_tokens, count=self._count)
-
-    async def _merged(self, run: "_Run", partials: Sequence[Mapping[str, Any]], limit_tokens: int) -> Mapping[str, Any]:
-        """Return one summary for several, merged group by group where not all fit one call."""
-        while len(partials) > 1:
-            groups = await self._groups(partials, limit_tokens)
-            partials = [await self._merged_once(run, group) if len(group) > 1 else group[0] for group in groups]
-        return partials[0]
-
-    async def _groups(self, partials: Sequence[Mapping[str, Any]], limit_tokens: int) -> list[list[Mapping[str, Any]]]:
-        """Gather partial summaries into groups that fit one call, at least two each, so that merging comes to an end."""
-        groups: list[list[Mapping[str, Any]]] = [[]]
-        taken = 0
-        for partial in partials:
-            tokens = await self._count(_json_text(partial))
-            if len(groups[-1]) > 1 and taken + tokens > limit_tokens:
-                groups.append([])
-                taken = 0
-            groups[-1].append(partial)
-            taken += tokens
-        return groups
-
-    async def _merged_once(self, run: "_Run", group: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        record = "\n".join(_json_text(partial) for partial in group)
-        place = texts.MERGE.format(total=len(group))
-        fields = await run.asker.ask([self._record_message(run, place, record)])
-        return fields if fields is not None else await self._merged_by_code(run, group)
-
-    async def _merged_by_code(self, run: "_Run", group: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the fields of all partial summaries one after the other, each shortened alike until they fit."""
-        each_chars = 4 * run.max_tokens // len(group)
-        while True:
-            merged = {name: _joined(name, value, group, each_chars) for name, value in group[-1].items()}
-            if await self._count(_json_text(merged)) <= run.max_tokens or each_chars < _LEAST_CHARS:
-                return merged
-            each_chars = each_chars * 3 // 4
-
-
-def _joined(name: str, value: object, partials: Sequence[Mapping[str, Any]], each_chars: int) -> object:
-    """Return what the partial summaries say in one field; of what is no text, the newest holds."""
-    if not isinstance(value, str):
-        return value
-    said = [text for partial in partials if isinstance(text := partial.get(name), str) and not is_blank(text)]
-    return "\n".join(dict.fromkeys(clipped(text, each_chars) for text in said)) or value
-
-
-def _json_text(fields: Mapping[str, Any]) -> str:
-    return json.dumps(fields, ensure_ascii=False)
+        units = list(units_of(run.material.messages, run.code))
+        fields = None
+        if not fits or run.asker.has_overflowed:
+            fields = await stages.summarise(units, previous=run.material.previous)
+        if fields is None:
+            small = await without_oversized(units, stages.limit_tokens * _OVERSIZED_SHARE, self._count)
+            fields = await stages.summarise(small, previous=run.material.previous) if small else None
+            if fields is not None and small:
+                fields = with_left_out(fields, small)
+        if fields is None or run.checker is None:
+            return fields
+        found = await run.checker.accept(fields)
+        if not isinstance(found, str):
+            return found
+        run.asker.failures.append(found)
+        return await self._taken(run, await stages.again(fields, found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,5 +322,10 @@ class _Run:
     code: str
     """Stands in the lines that say who speaks, so that no text can imitate one."""
 
-    def draft(self, fields: Mapping[str, Any], origin: Literal["warm", "structured", "staged", "extractive"]) -> Draft:
-        return Draft(fields=fields, origin=origin, usage=self.asker.usage, failures=tuple(self.asker.failures))
+    checker: Checker | None
+    """Checks each answer; None where the config turns that off."""
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether two answers were refused: a third would be as wrong."""
+        return self.checker is not None and self.checker.refused >= _REFUSALS

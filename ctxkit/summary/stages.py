@@ -1,10 +1,11 @@
 """A history that no single call can take, cut into parts that one can: exchanges whole, and nothing left out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
 
-from ctxkit.ledger import Count
+from ctxkit.ledger import Count, clipped
 
 if TYPE_CHECKING:
     from agentscope.message import Msg
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 _LEAST_CHARS: Final = 200
 """A text is not cut into smaller pieces than this."""
+
+_LEAST_MESSAGES: Final = 4
+"""A chunk has so many messages where the window allows it, as in OpenClaw: fewer make no context for each other."""
 
 _SAFETY: Final = 0.95
 _URL_CHARS: Final = 300
@@ -28,6 +32,12 @@ class Unit:
     """What of it a user said."""
     replies: tuple[str, ...] = ()
     """What of it the assistant said."""
+    messages: int = 1
+    """Messages in a provider's format: a text, a call and a result are one each."""
+    name: str = ""
+    """Who says it, or which call it is."""
+    left_out: str = ""
+    """What was left out of the text for its size, in words; empty where nothing was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +72,14 @@ def units_of(messages: "Sequence[Msg]", code: str = "") -> Iterator[Unit]:
     texts: list[str] = []
     requests: list[str] = []
     replies: list[str] = []
+
+    def unit() -> Unit:
+        name = texts[0].partition("]")[0].removeprefix(f"[{label}")
+        said = tuple(requests), tuple(replies)
+        return Unit(
+            text="\n".join(texts), requests=said[0], replies=said[1], messages=len(texts), name=clipped(name, 80)
+        )
+
     for message in messages:
         for block in message.content:
             texts.append(f"[{label}{_block_text(message, block)}")
@@ -72,33 +90,93 @@ def units_of(messages: "Sequence[Msg]", code: str = "") -> Iterator[Unit]:
             elif block.type == "tool_result":
                 open_calls.discard(block.id)
             if not open_calls:
-                yield Unit(text="\n".join(texts), requests=tuple(requests), replies=tuple(replies))
+                yield unit()
                 texts, requests, replies = [], [], []
     if texts:
-        yield Unit(text="\n".join(texts), requests=tuple(requests), replies=tuple(replies))
+        yield unit()
 
 
 async def chunks_of(units: "Sequence[Unit]", *, limit_tokens: int, count: Count) -> list[Chunk]:
-    """Return the units gathered into chunks of at most `limit_tokens` tokens.
+    """Return the units gathered into as few chunks as fit, of about equal weight and at least four messages each.
 
-    A unit that is too large by itself goes on over several chunks; joined, the chunks have every character of the units.
+    A chunk has at most `limit_tokens` tokens; fewer than four messages are in it only where more would be over that. A unit
+    that is too large by itself goes on over several chunks; joined, the chunks have every character of the units.
     """
+    sized = [(unit, await count(unit.text) + 1) for unit in units]
     chunks: list[Chunk] = []
-    gathered: list[Unit] = []
-    taken = 0
-    for unit in units:
-        tokens = await count(unit.text) + 1
-        if gathered and taken + tokens > limit_tokens:
-            chunks.append(_chunk_of(gathered))
-            gathered, taken = [], 0
+    for group in _groups(sized, limit_tokens):
+        unit, tokens = group[0]
         if tokens > limit_tokens:
             chunks.extend(await _split(unit, tokens, limit_tokens=limit_tokens, count=count))
         else:
-            gathered.append(unit)
-            taken += tokens
-    if gathered:
-        chunks.append(_chunk_of(gathered))
+            chunks.append(_chunk_of([each for each, _ in group]))
     return chunks
+
+
+async def without_oversized(units: Sequence[Unit], most_tokens: float, count: Count) -> list[Unit]:
+    """Return the units with a note in place of each larger one; nothing where none is larger, or all are.
+
+    Args:
+        units: What is summarised, oldest first.
+        most_tokens: Tokens above which a unit is left out.
+        count: Returns the tokens of a text.
+    """
+    small: list[Unit] = []
+    for unit in units:
+        tokens = await count(unit.text)
+        if tokens > most_tokens:
+            note = f"{unit.name}: about {tokens} tokens, left out for its size"
+            small.append(Unit(text=f"[{note}]", requests=unit.requests, name=unit.name, left_out=note))
+        else:
+            small.append(unit)
+    left_out = sum(bool(unit.left_out) for unit in small)
+    return small if 0 < left_out < len(small) else []
+
+
+def with_left_out(fields: Mapping[str, Any], units: Sequence[Unit]) -> dict[str, Any]:
+    """Return fields that say what was left out of the summary, in the last text field."""
+    notes = [unit.left_out for unit in units if unit.left_out]
+    name = next((name for name in reversed(list(fields)) if isinstance(fields[name], str)), None)
+    if name is None or not notes:
+        return dict(fields)
+    return {**fields, name: "\n".join([fields[name], "Not in this summary:", *(f"- {note}" for note in notes)])}
+
+
+def _groups(sized: Sequence[tuple[Unit, int]], limit_tokens: int) -> list[list[tuple[Unit, int]]]:
+    """Gather units into groups that fit, of even weight; what is too large by itself stands alone."""
+    total = sum(tokens for _, tokens in sized)
+    target = total / max(1, ceil(total / limit_tokens))
+    groups: list[list[tuple[Unit, int]]] = []
+    taken = 0
+    for unit, tokens in sized:
+        group = groups[-1] if groups else []
+        is_full = taken + tokens > limit_tokens
+        is_heavy = taken + tokens / 2 > target and _messages_in(group) >= _LEAST_MESSAGES
+        if not group or is_full or is_heavy:
+            groups.append([])
+            taken = 0
+        groups[-1].append((unit, tokens))
+        taken += tokens
+    _fill_last(groups, limit_tokens)
+    return groups
+
+
+def _fill_last(groups: list[list[tuple[Unit, int]]], limit_tokens: int) -> None:
+    """Give the last group units of the one before until it has messages enough, as far as both allow it."""
+    while len(groups) > 1 and _messages_in(groups[-1]) < _LEAST_MESSAGES:
+        *before, moved = groups[-2]
+        weight = moved[1] + sum(tokens for _, tokens in groups[-1])
+        if weight > limit_tokens or (before and _messages_in(before) < _LEAST_MESSAGES):
+            return
+        groups[-1].insert(0, moved)
+        if before:
+            groups[-2] = before
+        else:
+            del groups[-2]
+
+
+def _messages_in(group: Sequence[tuple[Unit, int]]) -> int:
+    return sum(unit.messages for unit, _ in group)
 
 
 def _chunk_of(units: Sequence[Unit]) -> Chunk:

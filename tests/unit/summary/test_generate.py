@@ -6,7 +6,7 @@ import json
 import pytest
 
 from ctxkit.errors import SummaryError
-from ctxkit.plan import Draft
+from ctxkit.plan import Checked, Draft
 from ctxkit.port import Answer, Request, Usage
 from ctxkit.schema import SUMMARY_FIELDS
 from ctxkit.summary import MARK, Material
@@ -47,7 +47,7 @@ OVERFLOW = HttpError(
 async def test_a_warm_call_extends_the_last_request_and_changes_nothing_before():
     model = FakeModel(plain=[GOOD])
     draft = await summarizer(model).draft(material())
-    assert draft == Draft(fields=FIELDS, origin="warm", usage=USAGE)
+    assert draft == Draft(fields=FIELDS, origin="warm", usage=USAGE, checked=Checked())
     (sent,) = model.sent
     assert [a is b for a, b in zip(sent.messages, HISTORY, strict=False)] == [True, True]
     assert len(sent.messages) == len(HISTORY) + 1
