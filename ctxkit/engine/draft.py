@@ -138,7 +138,8 @@ class Drafts:
 
         redactor = redactor_of(settings.privacy)
         leaves = await redact_messages(leaves, redactor, kit.codec)
-        before = "" if max_tokens is None else await redact_text(layer_text(kit.port.summary), redactor)
+        before = "" if max_tokens is None else layer_text(kit.port.summary)
+        before = before if redactor is None else await redact_text(before, redactor)
         excerpt = await Excerpt.of(leaves, ledger=self._layers.current().ledger, previous=before)
         most = _COLLECTED_TOKENS if max_tokens is None else max_tokens
         fields = await extract_fields(excerpt, settings.summary_schema, max_tokens=most, count=count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctxkit import telemetry
@@ -13,10 +14,12 @@ from ctxkit.engine.draft import Drafts
 from ctxkit.engine.journal import Journal
 from ctxkit.engine.kit import Kit
 from ctxkit.engine.layer import Layers
+from ctxkit.engine.prepare import Preparer
 from ctxkit.engine.request import RequestFitter
 from ctxkit.engine.run import Run
 from ctxkit.engine.watch import Watch
-from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, session_lane
+from ctxkit.plan import Reason
+from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, session_lane, summary_lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +27,13 @@ if TYPE_CHECKING:
     from agentscope.message import Msg
 
     from ctxkit.config import Settings
+    from ctxkit.engine.prepare import Preparation
     from ctxkit.engine.watch import Look
     from ctxkit.offload import OffloadGuard
-    from ctxkit.plan import Reason, Receipt
+    from ctxkit.plan import Receipt
     from ctxkit.port import AgentPort, Codec, EmitEvent, ModelPort
     from ctxkit.tokens import Counter
+    from ctxkit.triggers import Decision
 
 _TARGETS = 32
 """How many requests' learnt targets are kept."""
@@ -60,6 +65,7 @@ class Engine(Kit):
         self._journal = Journal(self, self._layers)
         self._drafts = Drafts(self, self._layers)
         self._watch = Watch(self)
+        self._preparer = Preparer(self, self._layers, self._journal, self._drafts)
         self._busy: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     @property
@@ -69,7 +75,58 @@ class Engine(Kit):
 
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
-        return await self._watch.look(settings)
+        look = await self._watch.look(settings)
+        self._preparer.looked()
+        return look
+
+    async def trigger_tokens(self, settings: Settings) -> int:
+        """Return the tokens at which an automatic compression will be due if no better moment comes before."""
+        return await self._watch.foresee(settings)
+
+    def rest_after_undo(self, turns: int) -> None:
+        """Try no automatic compression for so many turns, as long as requests are safe to fit."""
+        self._watch.rest_after_undo(turns)
+
+    async def can_wait(self, look: Look, settings: Settings) -> bool:
+        """Whether a compression that is due is left to a later step, since its summary is or can be made meanwhile.
+
+        Args:
+            look: What was seen before the step.
+            settings: How to compress.
+        """
+        if look.decision is None or not look.decision.is_due:
+            return False
+        await self._journal.look()
+        limit = settings.limit_tokens(self.gauge.window(self.port.model))
+        return self._preparer.has_room(look, settings, limit_tokens=limit)
+
+    async def preparation(self, look: Look, settings: Settings) -> Preparation | None:
+        """Return what `prepare` needs, where it is time to make a summary in the background; measures the context.
+
+        Args:
+            look: What was seen before the step.
+            settings: How to summarise.
+        """
+        if not self._preparer.is_time(look, settings):
+            return None
+        await self._journal.look()
+        due = None if look.decision is None else replace(look.decision, is_due=True)
+        run = self._run(settings, Reason.TRIGGER, self._tell_trouble, decision=due)
+        chosen = await Compression(run=run, drafts=self._drafts).choose()
+        return self._preparer.begin(run, chosen.edits)
+
+    async def prepare(self, preparation: Preparation) -> None:
+        """Make a summary beside the agent's work; the context stays as it is until a compression uses it.
+
+        Raises:
+            StoreWriteError: What would leave could not be stored.
+            SummaryError: No model made a summary.
+        """
+        try:
+            await self._preparer.carry_out(preparation)
+        except Exception as exc:
+            self._watch.failed(exc)
+            raise
 
     async def compress(
         self, settings: Settings, *, reason: Reason, emit: EmitEvent, focus: str | None = None, force: bool = False
@@ -83,11 +140,18 @@ class Engine(Kit):
             StoreWriteError: What would leave could not be stored, and so it stays.
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
-        lanes = [session_lane(self.port.session_id), *([GLOBAL] if settings.summary.lane == "global" else [])]
-        async with self._lock(), PROCESS_LANES.enter(*lanes):
-            run = Run(kit=self, layers=self._layers, journal=self._journal, settings=settings, reason=reason, emit=emit)
+        session_id = self.port.session_id
+        # Nothing is asked of a model beside a summary that is being made, and no reply waits for that one.
+        is_hurried = reason is Reason.TRIGGER and self._preparer.is_running and settings.fallback_to_truncation
+        first = [] if is_hurried else [summary_lane(session_id)]
+        is_global = settings.summary.lane == "global" and not is_hurried
+        lanes = [session_lane(session_id), *([GLOBAL] if is_global else [])]
+        async with PROCESS_LANES.enter(*first), self._lock(), PROCESS_LANES.enter(*lanes):
+            decision = self._watch.decision if reason is Reason.TRIGGER else None
+            run = self._run(settings, reason, emit, decision=decision)
+            compression = Compression(run=run, drafts=self._drafts, focus=focus, force=force, may_ask=not is_hurried)
             try:
-                receipt = await Compression(run=run, drafts=self._drafts, focus=focus, force=force).carry_out()
+                receipt = await compression.carry_out()
             except Exception as exc:
                 failed = run.failed(exc)
                 self.receipts.append(failed)
@@ -96,9 +160,26 @@ class Engine(Kit):
                 raise
             self.receipts.append(receipt)
             self._watch.ended(receipt, settings)
+            self._preparer.ended(receipt)
             if run.is_cancelled:
                 raise asyncio.CancelledError
             return receipt
+
+    def _run(self, settings: Settings, reason: Reason, emit: EmitEvent, *, decision: Decision | None) -> Run:
+        return Run(
+            kit=self,
+            layers=self._layers,
+            journal=self._journal,
+            settings=settings,
+            reason=reason,
+            emit=emit,
+            decision=decision,
+        )
+
+    async def _tell_trouble(self, name: str, value: Mapping[str, Any]) -> None:
+        """Take the events of a run in the background: what could not be stored is told at the next step."""
+        if name == telemetry.STORE_FAILED:
+            self.tell_later(name, **value)
 
     def _lock(self) -> asyncio.Lock:
         """Return the lock of the running event loop: an agent may live through several, one after the other."""

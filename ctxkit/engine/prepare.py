@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
 from ctxkit.engine.apply import taken_away
@@ -21,8 +21,6 @@ from ctxkit.plan import EditKind, Plan
 from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, summary_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ctxkit.config import Settings
     from ctxkit.engine.draft import Drafts
     from ctxkit.engine.journal import Journal
@@ -66,12 +64,10 @@ class Preparer:
         self._layers = layers
         self._journal = journal
         self._drafts = drafts
-        saved = kit.port.slot.get(_SLOT)
-        self._pace = Pace.from_json(saved)
-        self._floor = float(saved["floor"]) if isinstance(saved, dict) and "floor" in saved else 0.0
+        self._pace = Pace.from_json(kit.port.slot.get(_SLOT))
         self._step: tuple[str, float] = ("", 0.0)
         self._failed_at: int | None = None
-        """Tokens of the request at which the last one failed; None where it did not."""
+        """Tokens of the request at which there was none to be had; None where one was made since."""
 
     def looked(self) -> None:
         """Take the time of a reasoning step, and let go of a summary that can no longer be used."""
@@ -87,18 +83,16 @@ class Preparer:
         problem = None if stored is None else self._journal.changed(stored, self._kit.view())
         if stored is not None and problem is not None:
             self._journal.forget(stored.plan.id)
-            self._reject(stored.plan.id, stored.draft, problem)
+            let_go(self._kit, stored.plan.id, stored.draft, problem)
 
     def ended(self, receipt: Receipt) -> None:
-        """Learn from a compression how long a summary takes and what it leaves."""
+        """Learn from a compression how long a summary takes, and let go of what it has made useless."""
         self._step = ("", 0.0)  # a step in which a compression was waited for is no measure
-        if receipt.outcome != "applied" or receipt.summary == "none":
-            return
-        self._floor = float(receipt.tokens_after)
-        self._failed_at = None
-        is_timed = not receipt.is_prepared and receipt.summary != "extractive"
-        self._keep(self._pace.after_summary(receipt.seconds) if is_timed else self._pace)
-        self.settle()
+        if receipt.outcome == "applied":
+            self._failed_at = None
+            if receipt.summary not in {"none", "extractive"} and not receipt.is_prepared:
+                self._keep(self._pace.after_summary(receipt.seconds))
+            self.settle()
 
     @property
     def is_running(self) -> bool:
@@ -112,10 +106,13 @@ class Preparer:
 
     def is_time(self, look: Look, settings: Settings) -> bool:
         """Whether a summary is to be begun before the next reasoning step."""
-        if not settings.summary.prepare or self.is_running or self.is_ready or self._is_resting(look, settings):
+        if not settings.summary.prepare or look.decision is None or self._is_resting(look, settings):
             return False
-        start = self._pace.start_tokens(look.trigger_tokens, floor_tokens=self._floor, growth_tokens=look.growth_tokens)
-        return look.tokens >= start
+        if self.is_running or self.is_ready:
+            return False
+        growth, floor = look.growth_tokens, look.floor_tokens
+        start = self._pace.start_tokens(look.trigger_tokens, floor_tokens=floor, growth_tokens=growth)
+        return look.decision.is_due or look.tokens >= start
 
     def has_room(self, look: Look, settings: Settings, *, limit_tokens: int) -> bool:
         """Whether the reply can go on without a summary that is due, and have one a few steps later.
@@ -132,17 +129,15 @@ class Preparer:
         late = look.tokens + look.growth_tokens * (self._pace.steps + 1)
         return self._pace.is_measured and late <= limit_tokens and not self._is_resting(look, settings)
 
-    async def begin(self, run: Run, edits: tuple[Edit, ...]) -> Preparation | None:
+    def begin(self, run: Run, edits: tuple[Edit, ...]) -> Preparation | None:
         """Return what `carry_out` needs, or None where nothing would leave or a summary is there already.
 
         Args:
             run: Has measured the context.
             edits: What a compression would do to it now.
         """
-        if any(self._journal.unfinished(run.situation, focus=None, settings=run.settings)):
-            return None
         leaving = tuple(edit for edit in edits if edit.kind is EditKind.COMPRESS)
-        if not leaving:
+        if not leaving or any(self._journal.unfinished(run.situation, focus=None, settings=run.settings)):
             self._failed_at = run.tokens_before
             return None
         return Preparation(
@@ -180,7 +175,7 @@ class Preparer:
         draft = await self._drafts.make(run.reading, view, leaves, tokens=tokens, settings=run.settings, focus=None)
         seconds = kit.clock() - preparation.started
         if draft.origin == "extractive":
-            self._charge(draft)
+            _charge(self._kit, draft)
             why = "; ".join(draft.failures) or "the model gave none"
             msg = f"No summary could be prepared ({why}); it is tried again when it is due."
             raise SummaryError(msg)
@@ -188,7 +183,7 @@ class Preparer:
         seen = TakenBlocks.of(view, preparation.edits)
         problem = self._problem(preparation, seen)
         if problem is not None:
-            self._reject(run.plan_id, draft, problem)
+            let_go(kit, run.plan_id, draft, problem)
             return
         plan = Plan(
             id=run.plan_id,
@@ -229,35 +224,35 @@ class Preparer:
             return False
         return look.tokens < self._failed_at + settings.triggers.min_gain_ratio * look.trigger_tokens
 
-    def _reject(self, plan_id: str, draft: Draft | None, problem: str) -> None:
-        logger.info("ctxkit cannot use the summary that it prepared for agent %r: %s", self._kit.port.name, problem)
-        self._kit.tell_later(telemetry.PREPARED_REJECTED, plan_id=plan_id, problem=problem)
-        if draft is not None:
-            self._charge(draft)
-
-    def _charge(self, draft: Draft) -> None:
-        """Charge what a summary cost that no swap will bring in."""
-        if draft.usage is None:
-            return
-        try:
-            self._kit.port.charge(draft.usage)
-        except ReferenceError:
-            logger.info("the agent that a prepared summary was for is gone: %s tokens", draft.usage.input_tokens)
-
     def _keep(self, pace: Pace) -> None:
         """Remember the pace, in the agent's state too."""
         self._pace = pace
         try:
-            self._kit.port.slot[_SLOT] = {**pace.to_json(), "floor": self._floor}
+            self._kit.port.slot[_SLOT] = pace.to_json()
         except ReferenceError:
             logger.debug("the agent whose pace was measured is gone")
 
 
-def telling_later(kit: Kit) -> Any:
-    """Return what takes the events of a run in the background: only what is wrong is told, at the next step."""
+def let_go(kit: Kit, plan_id: str, draft: Draft | None, problem: str) -> None:
+    """Tell that a summary which was prepared cannot be used, and charge what it cost.
 
-    async def emit(name: str, value: Mapping[str, Any]) -> None:
-        if name == telemetry.STORE_FAILED:
-            kit.tell_later(name, **value)
+    Args:
+        kit: The agent's kit.
+        plan_id: The plan that it belongs to.
+        draft: The summary.
+        problem: Why it cannot be used.
+    """
+    logger.info("ctxkit cannot use the summary that it prepared (plan %s): %s", plan_id, problem)
+    kit.tell_later(telemetry.PREPARED_REJECTED, plan_id=plan_id, problem=problem)
+    if draft is not None:
+        _charge(kit, draft)
 
-    return emit
+
+def _charge(kit: Kit, draft: Draft) -> None:
+    """Charge what a summary cost that no swap will bring in."""
+    if draft.usage is None:
+        return
+    try:
+        kit.port.charge(draft.usage)
+    except ReferenceError:
+        logger.info("the agent whose summary cost %d input tokens is gone", draft.usage.input_tokens)

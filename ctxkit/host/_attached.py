@@ -41,6 +41,8 @@ class Attached:
     def __init__(self, engine: Engine, *, offloader: object) -> None:
         self.engine = engine
         self.offloader = offloader
+        self.preparing: asyncio.Task[None] | None = None
+        """The task that last prepared a summary for the agent."""
         self._stepping: asyncio.Task[object] | None = None
         self._tools: list[str] = []
 
@@ -66,6 +68,12 @@ class Attached:
     def is_automatic(self) -> bool:
         """Whether a call of `compress_context` made now comes from the host's own loop."""
         return not self._tools and self._stepping is not None and self._stepping is asyncio.current_task()
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether a summary is being prepared for the agent; what a closed event loop left behind is not."""
+        task = self.preparing
+        return task is not None and not task.done() and not task.get_loop().is_closed()
 
     def is_in_tool(self, name: str) -> bool:
         """Whether a tool of this name runs now."""
