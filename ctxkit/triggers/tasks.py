@@ -27,4 +27,4 @@ def task_change(tool: str, arguments: str) -> Literal["open", "done"] | None:
     status = given.get("status") if isinstance(given, dict) else None
     if status == "in_progress":
         return "open"
-    return "done" if status in {"completed", "deleted"} else None
+    return "done" if status in ("completed", "deleted") else None
