@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TriggersConfig,
         WindowConfig,
     )
+    from ctxkit.engine.hooks import AfterCompression, BeforeCompression
     from ctxkit.errors import (
         ConfigError,
         ContextUnfitError,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from ctxkit.tokens.prefix import PrefixAudit, WireRequest, prefix_audit
 
 __all__ = [
+    "AfterCompression",
+    "BeforeCompression",
     "CompressionMiddleware",
     "ConfigError",
     "ContextConfig",
@@ -134,6 +137,7 @@ _ROOMS: Final = {
         "TriggersConfig",
         "WindowConfig",
     ),
+    "ctxkit.engine.hooks": ("AfterCompression", "BeforeCompression"),
     "ctxkit.errors": (
         "ConfigError",
         "ContextUnfitError",
