@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,13 @@ from ctxkit.engine.layer import Layers
 from ctxkit.engine.prepare import Preparer
 from ctxkit.engine.request import RequestFitter
 from ctxkit.engine.run import Run
+from ctxkit.engine.steer.desk import Desk
 from ctxkit.engine.watch import Watch
 from ctxkit.plan import Reason
 from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, session_lane, summary_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from agentscope.message import Msg
 
@@ -67,6 +69,15 @@ class Engine(Kit):
         self._watch = Watch(self)
         self._preparer = Preparer(self, self._layers, self._journal, self._drafts)
         self._busy: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self.steer = Desk(
+            self,
+            self._layers,
+            self._drafts,
+            begin=lambda settings, reason, emit: self._run(settings, reason, emit, decision=None),
+            alone=self._alone,
+            rest=self.rest_after_undo,
+        )
+        """See what a compression would do, take one back, and say what must stay."""
 
     @property
     def last_receipt(self) -> Receipt | None:
@@ -175,6 +186,14 @@ class Engine(Kit):
             emit=emit,
             decision=decision,
         )
+
+    @asynccontextmanager
+    async def _alone(self, with_summaries: bool) -> AsyncIterator[None]:
+        """Keep other changes of the agent's context out, and other summaries of its session where they are told to."""
+        session_id = self.port.session_id
+        first = [summary_lane(session_id)] if with_summaries else []
+        async with PROCESS_LANES.enter(*first), self._lock(), PROCESS_LANES.enter(session_lane(session_id)):
+            yield
 
     async def _tell_trouble(self, name: str, value: Mapping[str, Any]) -> None:
         """Take the events of a run in the background: what could not be stored is told at the next step."""

@@ -129,12 +129,13 @@ async def _changes(kit: Kit) -> AsyncIterator[tuple[StoredChange, bool]]:
         return
     changes = await Changes.read(kit.guard.store, kit.port.session_id)
     awaited = newest_change(kit.port.slot)
+    is_known = awaited is not None
     async for change in changes.newest(_LOOKED_AT):
         if changes.is_undone(change.plan_id):
             yield change, True
-        elif awaited is None or change.plan_id == awaited:
+        elif change.plan_id == awaited or not is_known:
             yield change, False
-            awaited = change.previous
+            awaited, is_known = change.previous, True
 
 
 def _touch(change: StoredChange, part: Part, *, is_undone: bool) -> Touch:

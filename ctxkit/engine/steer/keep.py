@@ -61,7 +61,8 @@ async def keep_change(run: Run, planned: Planned) -> str | None:
     keys, problem = await kit.guard.store_originals(kit.port.session_id, originals)
     if problem is not None:
         return problem
-    left, own = iter(run.keys), iter(keys)
+    is_whole = len(run.keys) == sum(map(_is_stored, planned.edits))
+    left, own = iter(run.keys if is_whole else ()), iter(keys)
     parts = tuple(
         Part(
             edit=edit,
