@@ -1,13 +1,22 @@
 """A strategy of your own: one method, and it is a rung of the ladder like any other."""
 
 import asyncio
-from collections import Counter
 
 from agentscope.agent import Agent, ReActConfig
 from agentscope.message import TextBlock, UserMsg
 from agentscope.tool import FunctionTool, ToolChunk, Toolkit
 
-from ctxkit import CompressionMiddleware, ContextConfig, Edit, EditKind, LadderConfig, Situation
+from ctxkit import (
+    CompressionMiddleware,
+    ContextConfig,
+    Edit,
+    EditKind,
+    HostCodec,
+    LadderConfig,
+    MemoryStore,
+    Situation,
+    StoreOffloader,
+)
 from ctxkit.testing import ScriptedModel, call
 
 
@@ -27,7 +36,7 @@ class OldScreenshots:
                 start=place.block,
                 stop=place.block + 1,
                 tokens=round(situation.tokens[place.message][place.block]),
-                text="[An old screenshot stood here. It is stored: {reference}]",
+                text="[An old screenshot stood here. Original: {reference}]",
             )
             for place in shots[:-2]
             if place.message not in situation.pinned and situation.tokens[place.message][place.block] > 100
@@ -49,15 +58,19 @@ async def main() -> None:
         model=model,
         toolkit=Toolkit(tools=[FunctionTool(screenshot, is_read_only=True)]),
         context_config=ContextConfig(ladder=LadderConfig(rungs=(OldScreenshots(), "clear_results", "summarize"))),
+        offloader=StoreOffloader(MemoryStore(), HostCodec()),
         middlewares=[middleware],
         react_config=ReActConfig(max_iters=50),
     )
     await agent.reply(UserMsg("user", "Look at twenty pages."))
-    print(Counter(rule for receipt in middleware.receipts(agent) for rule in receipt.rules))
+    for receipt in middleware.receipts(agent):
+        print(
+            f"{receipt.tokens_before} tokens, then {receipt.tokens_after}: {receipt.rules}, summary: {receipt.summary}"
+        )
     results = [b for message in agent.state.context for b in message.content if b.type == "tool_result"]
-    for block in results[-4:]:
+    for block in (*results[:2], *results[-2:]):
         text = block.output if isinstance(block.output, str) else block.output[0].text
-        print(f"{len(text):>6} characters: {text[:90]}")
+        print(f"{len(text):>6} characters: {text[:100]}")
 
 
 if __name__ == "__main__":
