@@ -1,6 +1,7 @@
 """The prompt cache: between two edits each request begins with the one before, in every formatter of the host (row X7)."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -115,7 +116,7 @@ async def on_wire(name: str, taken: Sequence[Taken]) -> list[WireRequest]:
 def test_between_two_edits_a_request_begins_with_the_whole_one_before(name, taken):
     async def shares() -> list[tuple[float, str | None]]:
         sent = await on_wire(name, taken)
-        audits = [await prefix_audit(a, b) for a, b in zip(sent, sent[1:], strict=False)]
+        audits = [await prefix_audit(a, b) for a, b in itertools.pairwise(sent)]
         pairs = zip(taken, taken[1:], audits, strict=False)
         return [(audit.share, audit.component) for a, b, audit in pairs if a.edits == b.edits]
 
@@ -170,7 +171,7 @@ def test_a_rung_that_clears_results_leaves_everything_before_the_first_of_them()
 
     async def components() -> list[str]:
         sent = await on_wire("OpenAIChatFormatter", taken)
-        audits = [await prefix_audit(a, b) for a, b in zip(sent, sent[1:], strict=False)]
+        audits = [await prefix_audit(a, b) for a, b in itertools.pairwise(sent)]
         pairs = zip(taken, taken[1:], audits, strict=False)
         return [audit.component for a, b, audit in pairs if a.edits != b.edits and a.summary == b.summary]
 
@@ -350,9 +351,7 @@ async def test_other_providers_and_fallback_models_are_left_alone(make):
 async def test_the_summary_call_asks_for_the_same_cache_and_begins_with_the_same_bytes(make):
     async with FakeProvider() as provider:
         middleware = CompressionMiddleware()
-        agent = make_agent(
-            make(provider), config=asking(), offloader=memory_offloader(), middlewares=[middleware]
-        )
+        agent = make_agent(make(provider), config=asking(), offloader=memory_offloader(), middlewares=[middleware])
         agent.state.context.extend(history(12))
         await events_of(agent.reply_stream(user("Go on.")))
         await middleware.compact(agent)

@@ -140,7 +140,9 @@ async def test_what_another_middleware_puts_into_a_request_stays_in_what_a_summa
 @pytest.mark.row("X5")
 async def test_the_newest_finished_exchange_is_part_of_what_is_summarised():
     model = a_model(fetches(30, size=2400))
-    agent = make_agent(model, config=config(), offloader=memory_offloader(), middlewares=[CompressionMiddleware(), Appends()])
+    agent = make_agent(
+        model, config=config(), offloader=memory_offloader(), middlewares=[CompressionMiddleware(), Appends()]
+    )
 
     await agent.reply(user("Look up thirty topics."))
 
