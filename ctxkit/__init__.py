@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ctxkit.host.context_config import ContextConfig
     from ctxkit.host.events import ContextEvent
     from ctxkit.host.session import SessionMiddleware
+    from ctxkit.host.steering import Steering
     from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
     from ctxkit.offload import Entry, FileLimits, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
@@ -104,6 +105,7 @@ __all__ = [
     "Situation",
     "SqliteSessionStore",
     "StaleOwnerError",
+    "Steering",
     "Store",
     "StoreError",
     "StoreFullError",
@@ -159,6 +161,7 @@ _ROOMS: Final = {
     "ctxkit.host.context_config": ("ContextConfig",),
     "ctxkit.host.events": ("ContextEvent",),
     "ctxkit.host.session": ("SessionMiddleware",),
+    "ctxkit.host.steering": ("Steering",),
     "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
     "ctxkit.offload": (

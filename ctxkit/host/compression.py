@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 from agentscope.middleware import MiddlewareBase
 from agentscope.tool import ToolResponse
 
-from ctxkit.errors import ContextUnfitError, StoreError, SummaryError
+from ctxkit.errors import ConfigError, ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
 from ctxkit.host._attached import Attachments
 from ctxkit.host._calls import call_fitting
 from ctxkit.host._tasks import OwnedTasks
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import context_event
+from ctxkit.host.steering import Steering
 from ctxkit.plan import Reason
 from ctxkit.port import SLOT
 
@@ -73,6 +74,26 @@ class CompressionMiddleware(MiddlewareBase):
         """Return the receipts of an agent's compressions in this process, oldest first."""
         attached = self._agents.get(agent)
         return () if attached is None else tuple(attached.engine.receipts)
+
+    def steering(self, agent: Agent) -> Steering:
+        """Return the handle by which an agent that has this middleware is steered: preview, pin, explain, undo.
+
+        Raises:
+            ConfigError: It has no such middleware.
+        """
+        return Steering(agent)
+
+    async def engine_of(self, agent: Agent) -> Engine:
+        """Return the engine that serves an agent; for handles, not for users.
+
+        Raises:
+            ConfigError: ctxkit cannot serve it.
+        """
+        attached = await self._agents.attach(agent)
+        if attached is None:
+            msg = f"ctxkit cannot serve agent {agent.name!r}: the log says why."
+            raise ConfigError(msg)
+        return attached.engine
 
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxkit.errors import StoreError
+from ctxkit.offload.changes import CHANGE, ORIGINAL, UNDONE, undone_key
 from ctxkit.offload.names import fsname
 from ctxkit.offload.provenance import SUMMARY as SUMMARISED
 from ctxkit.offload.store import BLOB, Record
@@ -29,7 +30,7 @@ PLAN: Final = "plan"
 """Kind of a record that says what a compression is about to do."""
 SUMMARY: Final = "summary"
 """Kind of a record that holds what a summary layer is made of, and which messages it stands for."""
-CHAIN: Final = frozenset({PLAN, SUMMARY})
+CHAIN: Final = frozenset({PLAN, SUMMARY, CHANGE, ORIGINAL, UNDONE})
 """The kinds of records that tell of compressions; they are no part of what an agent reads back."""
 
 _MOST_BYTES: Final = 1 << 20
@@ -120,7 +121,7 @@ class Chain:
         store: Gives the bodies, one at a time and only where they are asked for.
         plans: Entries of the plans, oldest first.
         summaries: Entries of the summaries, oldest first.
-        keys: Keys of all records of messages.
+        keys: Keys of all other records.
     """
 
     def __init__(self, store: Store, plans: Sequence[Entry], summaries: Sequence[Entry], keys: frozenset[str]) -> None:
@@ -144,6 +145,8 @@ class Chain:
                 plans.append(entry)
             elif entry.kind == SUMMARY:
                 summaries.append(entry)
+            elif entry.kind == UNDONE and entry.key is not None:
+                keys.add(f"{entry.key.partition(':')[0]}:")
             elif entry.kind != BLOB and entry.key is not None:
                 keys.add(entry.key)
         return cls(store, plans, summaries, frozenset(keys))
@@ -169,12 +172,12 @@ class Chain:
             except (KeyError, TypeError, ValueError) as exc:
                 _ignored(entry, f"it is no plan ({exc!r})")
                 continue
-            if plan is not None and self._is_whole(entry, plan.keys):
+            if plan is not None and self._is_in_force(plan.plan.id) and self._is_whole(entry, plan.keys):
                 found.append(plan)
         return found
 
     async def summary(self, *, digest: str | None = None, most: int | None = None) -> StoredSummary | None:
-        """Return the newest summary whose messages are all there; None where there is none.
+        """Return the newest summary that was not taken back and whose messages are all there; None where there is none.
 
         Args:
             digest: Only one of a layer with this digest.
@@ -189,9 +192,15 @@ class Chain:
                 continue
             if summary is None or digest not in (None, summary.digest):
                 continue
+            if not self._is_in_force(summary.plan_id):
+                continue
             if self._is_whole(entry, summary.keys):
                 return summary
         return None
+
+    def _is_in_force(self, plan_id: str) -> bool:
+        """Whether a plan was not taken back."""
+        return undone_key(plan_id) not in self._keys
 
     def _is_whole(self, entry: Entry, keys: Sequence[str]) -> bool:
         missing = [key for key in keys if key not in self._keys]

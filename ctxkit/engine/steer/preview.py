@@ -210,14 +210,14 @@ async def _tokens_after(run: Run, edits: Sequence[Edit], planned: Planned | None
         return {Place(edit.message, edit.start): edit.keep_tokens for edit in changed}
     wanted = {Place(edit.message, edit.start) for edit in changed}
     found = {}
-    for place, now in _staying(run, edits, planned):
+    for place, now in _staying(run, edits):
         if place in wanted:
             block = planned.context[now.message].content[now.block]
             found[place] = round(await run.kit.gauge.block_tokens(block, model_key=run.reading.model_key))
     return found
 
 
-def _staying(run: Run, edits: Sequence[Edit], planned: Planned) -> Iterator[tuple[Place, Place]]:
+def _staying(run: Run, edits: Sequence[Edit]) -> Iterator[tuple[Place, Place]]:
     """Yield the place of each block that stays with its place behind the change."""
     view, gone, at = run.situation.view, leaving(edits), 0
     touched = {edit.message for edit in edits}
