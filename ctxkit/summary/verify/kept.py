@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ctxkit.ledger import Count, Ledger, clipped, count_fitting, identifiers_of, without_markers
+from ctxkit.ledger import Count, Ledger, clipped, count_fitting, identifiers_of, raw_texts, without_markers
+from ctxkit.ledger.identifiers import is_opaque
 from ctxkit.summary.verify.status import open_failures
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ _MOST_CALLS: Final = 6
 _FACT_CHARS: Final = 200
 _SAID_SHARE: Final = 0.6
 """Share of a text's words that a summary must have, to count as saying it in its own words."""
+_NOTICE_CHARS: Final = 600
+"""The notice of a job is short."""
+_STARTED: Final = re.compile(
+    r"\b(?:running|started|runs|launched|continues|moved|executing)\b.{0,60}\bbackground\b"
+    r"|\bbackground (?:task|job|process|command)\b.{0,40}\b(?:started|running|launched|created|id)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_OVER: Final = re.compile(
+    r"\b(?:completed?|finished|done|exited|exit code|killed|stopped|terminated|failed|cancell?ed)\b", re.IGNORECASE
+)
 _WORD: Final = re.compile(r"\w{4,}")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 
@@ -115,13 +126,22 @@ def _request_of(message: "Msg") -> str:
 
 
 def _in_flight(messages: "Sequence[Msg]") -> list[Fact]:
-    """Return the calls whose end is not known: those without a result, and those that run on in the background."""
+    """Return the background jobs that a tool said were started and nothing has said to be over.
+
+    Calls without a result are none of them: those that still wait never leave the context.
+    """
     running: dict[str, Fact] = {}
     for message in messages:
         for block in message.content:
-            if block.type == "tool_call":
-                text = clipped(f"Still running: {block.name} {block.id} {block.input}", _FACT_CHARS)
-                running[block.id] = Fact(kind="flight", text=text, names=(block.id.lower(),))
-            elif block.type == "tool_result" and str(getattr(block.state, "value", block.state)) != "running":
-                running.pop(block.id, None)
+            if block.type not in {"tool_result", "hint"}:
+                continue
+            said = "\n".join(raw_texts(block))[:_NOTICE_CHARS]
+            for job in [job for job in running if job in said.lower() and _OVER.search(said)]:
+                del running[job]
+            if block.type == "tool_result" and _STARTED.search(said):
+                names = tuple(name.lower() for name in identifiers_of(said, 8) if is_opaque(name)) or (
+                    block.id.lower(),
+                )
+                text = clipped(f"Still running: {block.name} {block.id}: {said}", _FACT_CHARS)
+                running[names[0]] = Fact(kind="flight", text=text, names=names)
     return list(running.values())[-_MOST_CALLS:]
