@@ -42,6 +42,9 @@ MASKED = "[The result of this call is left out of the context; call the tool aga
 KEEP_RESULTS = 10
 """So many of the newest results are not masked (JetBrains' setting, arXiv 2508.21433)."""
 
+STEP_S, SUMMARY_S = 6.0, 20.0
+"""Seconds that an answer and a summary take: what is prepared meanwhile lies behind by so many steps."""
+
 Lookup = Literal["search_context", "look_again"]
 """How an agent gets back what it needs: by ctxkit's tool, or by another look at the source."""
 
@@ -73,6 +76,8 @@ class Played:
     """How often something had to be looked up that had left the context."""
     missed: int
     """How often it was not found."""
+    spans: tuple[tuple[float, float], ...]
+    """When each chat request came, and when it was answered, in seconds of the loop's clock."""
     fixed_tokens: int
     """System prompt and tools: the first request without its user message."""
     seconds: float
@@ -107,10 +112,25 @@ def masking() -> Arm:
     return Arm(name="mask every step", side="stock", masks=True)
 
 
-async def play(arm: Arm, trajectory: Trajectory, *, window: int) -> Played:
-    """Return what one run costs under one management of its context."""
+async def play(
+    arm: Arm,
+    trajectory: Trajectory,
+    *,
+    window: int,
+    chat_s: Callable[[int], float] = lambda _: STEP_S,
+    summary_s: float = SUMMARY_S,
+) -> Played:
+    """Return what one run costs under one management of its context; to be run on a `JumpingLoop`.
+
+    Args:
+        arm: The management.
+        trajectory: The run.
+        window: Tokens of the model's window.
+        chat_s: Seconds that an answer takes, by the step's number.
+        summary_s: Seconds that a summary takes.
+    """
     started = time.monotonic()
-    model = BilledModel(trajectory, context_size=window, lookup=_lookup(arm))
+    model = BilledModel(trajectory, context_size=window, lookup=_lookup(arm), chat_s=chat_s, summary_s=summary_s)
     middleware = ctxkit.CompressionMiddleware()
     middlewares: list[MiddlewareBase] = [middleware] if arm.side == "ctxkit" else []
     if arm.masks:
@@ -124,8 +144,14 @@ async def play(arm: Arm, trajectory: Trajectory, *, window: int) -> Played:
             system_prompt=words(SYSTEM_TOKENS, seed="system"),
             steps=len(trajectory.steps),
             middlewares=middlewares,
+            # Files are written by threads that the clock does not know of.
+            offloader=ctxkit.StoreOffloader(ctxkit.MemoryStore(), ctxkit.HostCodec()) if arm.side == "ctxkit" else None,
             **arm.config,
         )
+        attached = await middleware._agents.attach(agent) if arm.side == "ctxkit" else None
+        if attached is not None:
+            # Steps and summaries take their time by the loop's clock alone.
+            attached.engine.clock = asyncio.get_running_loop().time
         await converse(agent, trajectory)
         receipts = middleware.receipts(agent)
         await middleware.aclose()
@@ -134,6 +160,7 @@ async def play(arm: Arm, trajectory: Trajectory, *, window: int) -> Played:
         receipts=receipts,
         recalls=model.recalls,
         missed=model.missed,
+        spans=tuple(model.spans),
         fixed_tokens=model.calls[0].tokens - USER_TOKENS,
         seconds=time.monotonic() - started,
     )
@@ -169,7 +196,7 @@ class BilledModel(ScriptedModel):
         trajectory: The run.
         context_size: Tokens of the window.
         lookup: How what has left the context is looked up.
-        chat_s: Seconds that an answer takes, by the step's number; at once where unset.
+        chat_s: Seconds that an answer takes, by the step's number.
         summary_s: Seconds that a summary takes.
     """
 
@@ -179,8 +206,8 @@ class BilledModel(ScriptedModel):
         *,
         context_size: int,
         lookup: Lookup,
-        chat_s: Callable[[int], float] | None = None,
-        summary_s: float = 0.0,
+        chat_s: Callable[[int], float],
+        summary_s: float,
     ) -> None:
         super().__init__(context_size=context_size, summaries=self._summary, keep_messages=False)
         self.calls: list[Call] = []
@@ -243,8 +270,7 @@ class BilledModel(ScriptedModel):
 
     async def _say(self, messages: Sequence[Msg]) -> list[TextBlock | ToolCallBlock]:
         came = asyncio.get_running_loop().time()
-        if self._chat_s is not None:
-            await asyncio.sleep(self._chat_s(self._next))
+        await asyncio.sleep(self._chat_s(self._next))
         said = self._answer(messages)
         self.spans.append((came, asyncio.get_running_loop().time()))
         return said
@@ -274,8 +300,7 @@ class BilledModel(ScriptedModel):
 
     async def _summary(self, _: Sequence[Msg]) -> dict[str, str]:
         """Return a summary that names nothing of what it summarises, as long as real ones are."""
-        if self._summary_s:
-            await asyncio.sleep(self._summary_s)
+        await asyncio.sleep(self._summary_s)
         number = len(self.calls)
         each = SUMMARY_TOKENS // len(SUMMARY_FIELDS)
         return {name: words(each, seed=f"summary {number} {name}") for name in SUMMARY_FIELDS}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
+
+Result = TypeVar("Result")
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
@@ -40,3 +42,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         if waiting and not self._ready and not self._working:  # type: ignore[attr-defined]  # as above
             self._now = max(self._now, min(waiting))
         super()._run_once()  # type: ignore[misc]  # as above
+
+
+def run_without_waiting(what: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine on a loop of this kind."""
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        return runner.run(what)

@@ -10,7 +10,6 @@ the defaults were chosen.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -26,6 +25,7 @@ from benchmarks._bill import MAIN_SHEET, SHEETS
 from benchmarks._money import ours, play
 from benchmarks._report import Target, conclude, options_parser
 from benchmarks._trajectory import make_trajectory
+from benchmarks._virtual import run_without_waiting
 from ctxkit import LadderConfig, TriggersConfig
 from ctxkit.triggers.headroom import headroom as real_headroom
 
@@ -184,23 +184,25 @@ def targets(rows: Sequence[Row]) -> list[Target]:
     return made
 
 
-async def main(arguments: Sequence[str] | None = None) -> int:
+async def measure_all(sheets: Sequence[str], multiples: Sequence[float], *, seeds: int, others: bool) -> list[Row]:
+    """Return all bills."""
+    return [
+        row for sheet in sheets for seed in range(seeds) for row in await measure(sheet, seed, multiples, others=others)
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 0 where the targets are met, else 1."""
     options = options_parser("B7: is the time of compressions well chosen?").parse_args(arguments)
     quiet()
     sheets, multiples, seeds = SHEET_NAMES, MULTIPLES, options.seeds
     if options.short:
         sheets, multiples, seeds = (MAIN_SHEET,), SHORT_MULTIPLES, 1
-    rows = [
-        row
-        for sheet in sheets
-        for seed in range(seeds)
-        for row in await measure(sheet, seed, multiples, others=not options.short)
-    ]
+    rows = run_without_waiting(measure_all(sheets, multiples, seeds=seeds, others=not options.short))
     console = Console()
     show(rows, console)
     return conclude("B7", targets(rows), [asdict(row) for row in rows], options=options, console=console)
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main())

@@ -9,7 +9,6 @@ every step, and a bound below which no context management can go.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -23,6 +22,7 @@ from benchmarks._bill import MAIN_SHEET, SHEETS, least_price
 from benchmarks._money import Arm, Played, masking, ours, play, stock
 from benchmarks._report import Target, conclude, options_parser
 from benchmarks._trajectory import Trajectory, make_trajectory
+from benchmarks._virtual import run_without_waiting
 from ctxkit import TriggersConfig
 
 if TYPE_CHECKING:
@@ -172,17 +172,22 @@ def _at_most(name: str, wanted: float, measured: float) -> Target:
     return Target(name=name, wanted=f"<= {wanted:.2f}", measured=f"{measured:.2f}", met=measured <= wanted)
 
 
-async def main(arguments: Sequence[str] | None = None) -> int:
+async def measure_all(cases: Sequence[Case], *, seeds: int) -> list[Row]:
+    """Return all bills."""
+    return [row for case in cases for seed in range(seeds) for row in await measure(case, seed)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 0 where the targets are met, else 1."""
     options = options_parser("B6: what a run costs.").parse_args(arguments)
     quiet()
     cases = SHORT_CASES if options.short else CASES
     seeds = 1 if options.short else options.seeds
-    rows = [row for case in cases for seed in range(seeds) for row in await measure(case, seed)]
+    rows = run_without_waiting(measure_all(cases, seeds=seeds))
     console = Console()
     show(rows, cases, console)
     return conclude("B6", targets(rows, cases), [asdict(row) for row in rows], options=options, console=console)
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main())

@@ -8,7 +8,6 @@ is new to the cache whoever asks. Below it stands the share of the whole request
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -23,6 +22,7 @@ from benchmarks._bill import MAIN_SHEET, SHEETS, total
 from benchmarks._money import ours, play, stock
 from benchmarks._report import Target, conclude, options_parser
 from benchmarks._trajectory import make_trajectory
+from benchmarks._virtual import run_without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,24 +151,29 @@ def targets(rows: Sequence[Row]) -> list[Target]:
     return made
 
 
-async def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; return 0 where the targets are met, else 1."""
-    options = options_parser("B8: what summaries cost.").parse_args(arguments)
-    quiet()
-    windows, sheets, seeds = WINDOWS, CACHED_SHEETS, options.seeds
-    if options.short:
-        windows, sheets, seeds = (200_000,), (MAIN_SHEET,), 1
-    rows = [
+async def measure_all(windows: Sequence[int], sheets: Sequence[str], *, seeds: int) -> list[Row]:
+    """Return what summaries cost in all runs."""
+    return [
         row
         for window in windows
         for sheet in sheets
         for seed in range(seeds)
         for row in await measure(window, sheet, seed)
     ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return 0 where the targets are met, else 1."""
+    options = options_parser("B8: what summaries cost.").parse_args(arguments)
+    quiet()
+    windows, sheets, seeds = WINDOWS, CACHED_SHEETS, options.seeds
+    if options.short:
+        windows, sheets, seeds = (200_000,), (MAIN_SHEET,), 1
+    rows = run_without_waiting(measure_all(windows, sheets, seeds=seeds))
     console = Console()
     show(rows, console)
     return conclude("B8", targets(rows), [asdict(row) for row in rows], options=options, console=console)
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main())

@@ -8,32 +8,24 @@ awaited of the model, so that this gap is what the user waits for a summary.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sys
-import tempfile
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-import ctxkit
-from benchmarks._agents import SIDES, Side, make_agent, quiet
+from benchmarks._agents import SIDES, Side, quiet
 from benchmarks._bill import MAIN_SHEET, SHEETS
-from benchmarks._money import SYSTEM_TOKENS, BilledModel, converse, make_tools, ours, stock
+from benchmarks._money import ours, play, stock
 from benchmarks._report import Target, conclude, options_parser
-from benchmarks._trajectory import make_trajectory, words
-from benchmarks._virtual import JumpingLoop
+from benchmarks._trajectory import make_trajectory
+from benchmarks._virtual import run_without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from agentscope.agent import Agent
-
-    from ctxkit import Receipt
 
 SUMMARY_S = 2.0
 LEAST_STEP_S, MOST_STEP_S = 0.05, 1.0
@@ -69,68 +61,27 @@ class Row:
 
 async def measure(side: Side, window: int, trigger_ratio: float | None, seed: int) -> Row:
     """Return how long the user of one run waits."""
-    trajectory = make_trajectory(STEPS, seed=seed)
     rnd = random.Random(seed)
     took = [rnd.uniform(LEAST_STEP_S, MOST_STEP_S) for _ in range(STEPS + 1)]
     config = {} if trigger_ratio is None else {"trigger_ratio": trigger_ratio}
     arm = stock() if side == "stock" else ours("ctxkit", SHEETS[MAIN_SHEET], **config)
-    lookup = "look_again" if side == "stock" else "search_context"
-    model = BilledModel(
-        trajectory, context_size=window, lookup=lookup, chat_s=lambda number: took[number], summary_s=SUMMARY_S
-    )
-    middleware = ctxkit.CompressionMiddleware()
-    with tempfile.TemporaryDirectory(prefix="b9-") as folder:
-        agent = make_agent(
-            side,
-            model,
-            make_tools(trajectory, model),
-            workdir=Path(folder),
-            system_prompt=words(SYSTEM_TOKENS, seed="system"),
-            steps=STEPS,
-            middlewares=[middleware] if side == "ctxkit" else [],
-            # Files are written by threads that the clock does not know of.
-            offloader=ctxkit.StoreOffloader(ctxkit.MemoryStore(), ctxkit.HostCodec()) if side == "ctxkit" else None,
-            **arm.config,
-        )
-        await _on_this_clock(middleware, agent)
-        await converse(agent, trajectory)
-        receipts = [receipt for receipt in middleware.receipts(agent) if receipt.outcome == "applied"]
-        await middleware.aclose()
-    return _row(side, window, trigger_ratio, seed, model=model, receipts=receipts)
-
-
-async def _on_this_clock(middleware: ctxkit.CompressionMiddleware, agent: Agent) -> None:
-    """Let the engine measure steps and summaries by the loop's clock, on which they take their time."""
-    attached = await middleware._agents.attach(agent)
-    if attached is not None:
-        attached.engine.clock = asyncio.get_running_loop().time
-
-
-def _row(
-    side: Side,
-    window: int,
-    trigger_ratio: float | None,
-    seed: int,
-    *,
-    model: BilledModel,
-    receipts: Sequence[Receipt],
-) -> Row:
-    spans = model.spans
-    gaps = [came - said for (_, said), (came, _) in pairwise(spans) if came - said > LEAST_GAP_S]
-    calls = sum(each.kind == "summary" for each in model.calls)
-    summarised = [receipt for receipt in receipts if receipt.summary != "none"]
+    trajectory = make_trajectory(STEPS, seed=seed)
+    played = await play(arm, trajectory, window=window, chat_s=lambda number: took[number], summary_s=SUMMARY_S)
+    gaps = [came - said for (_, said), (came, _) in pairwise(played.spans) if came - said > LEAST_GAP_S]
+    done = [receipt for receipt in played.receipts if receipt.outcome == "applied"]
+    summarised = [receipt for receipt in done if receipt.summary != "none"]
     return Row(
         side=side,
         window=window,
         trigger_ratio=trigger_ratio,
         seed=seed,
-        compressions=calls if side == "stock" else len(summarised),
-        cleared=len(receipts) - len(summarised),
+        compressions=len(played.summaries) if side == "stock" else len(summarised),
+        cleared=len(done) - len(summarised),
         prepared=sum(receipt.is_prepared for receipt in summarised),
         without_model=sum(receipt.summary == "extractive" for receipt in summarised),
         waits=len(gaps),
         waited_s=round(sum(gaps), 3),
-        requests=calls,
+        requests=len(played.summaries),
     )
 
 
@@ -202,8 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_parser("B9: how long a user waits for summaries.").parse_args(arguments)
     quiet()
     windows, seeds = ((200_000,), 1) if options.short else (WINDOWS, options.seeds)
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        rows = runner.run(measure_all(windows=windows, seeds=seeds))
+    rows = run_without_waiting(measure_all(windows=windows, seeds=seeds))
     console = Console()
     show(rows, console)
     return conclude("B9", targets(rows), [asdict(row) for row in rows], options=options, console=console)
