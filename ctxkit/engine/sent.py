@@ -164,6 +164,8 @@ class SentLog:
             return
         self._told = kind
         stable = await gauge.weigh_messages(after.request.messages[: place.message], model_key=key)
+        if kind != "tool":
+            stable += await gauge.meter.scale.weigh_tools(after.request.tools)  # caches read them first
         stable_tokens = round(gauge.meter.calibrated(stable, model_key=key))
         logger.warning(
             "agent %r: %s is not what the request before had, so its provider's prompt cache serves only about %d tokens",

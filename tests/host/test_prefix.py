@@ -223,7 +223,7 @@ async def test_a_system_prompt_that_changes_with_each_request_is_named_once():
     [told] = await broken_by(Prompts())
 
     assert told["component"] == "system prompt"
-    assert told["stable_tokens"] == 0
+    assert 0 < told["stable_tokens"] < 2000  # the tools, which come before it
 
 
 @pytest.mark.asyncio
