@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ctxkit.strategies._base import Situation
     from ctxkit.strategies.settled import Settled
 
+_FAILED: Final = frozenset({"error", "denied", "interrupted"})
 _LEAST_CHARS: Final = 200
 """Shorter results are about as long as the line that would stand in their place."""
 
@@ -41,7 +42,7 @@ class DeduplicateStrategy:
             if text is not None and len(text) >= _LEAST_CHARS and (why := later.makes_needless(one, text, told)):
                 edit = clear_edit(situation, one, superseded_text(one.call, why), rule=self.name)
                 edits += [] if edit is None else [edit]
-            if one.result.state == "success":
+            if one.result.state not in _FAILED:
                 later.saw(one, text, told)
         return tuple(reversed(edits))
 

@@ -31,7 +31,7 @@ def settled(
 ) -> tuple[Settled, ...]:
     """Return the exchanges that are over, by the place of their results, oldest first.
 
-    Left out are those of pinned messages, open errors, and those whose result is still running.
+    Left out are those of pinned messages, open errors, and those whose result still grows.
 
     Args:
         situation: The context.
@@ -41,17 +41,19 @@ def settled(
     """
     view = situation.view
     over = sorted((e.result, e) for e in view.exchanges if e.result is not None)
-    limit = Place(len(view), 0) if unseen else _last_words(view)
+    shown = _last_words(view)
     found = []
     for place, exchange in over[: len(over) - keep_newest] if keep_newest else over:
-        if place >= limit or exchange.call_id in situation.open_errors:
+        if exchange.call_id in situation.open_errors or (place >= shown and not unseen):
             continue
         if not situation.pinned.isdisjoint((exchange.call.message, place.message)):
             continue
         call = view.contents[exchange.call.message][exchange.call.block]
         result = view.contents[place.message][place.block]
-        if call.type != "tool_call" or result.type != "tool_result" or result.state == "running":
+        if call.type != "tool_call" or result.type != "tool_result":
             continue
+        if result.state == "running" and place >= shown:
+            continue  # of a result that the model was shown it says only that another program made it
         if cleared or not is_cleared(result):
             found.append(Settled(call=call, call_place=exchange.call, result=result, result_place=place))
     return tuple(found)

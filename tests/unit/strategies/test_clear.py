@@ -82,10 +82,9 @@ def test_words_of_another_agent_show_the_model_nothing():
 
 
 @pytest.mark.parametrize("keep", [0, 1])
-def test_open_errors_pinned_messages_running_and_cleared_results_stay(keep: int):
-    blocks = exchanges(4)
+def test_open_errors_pinned_messages_and_cleared_results_stay(keep: int):
+    blocks = exchanges(3)
     blocks[3].metadata = {"ctxkit": {"cleared": True}}
-    blocks[5].state = "running"
     edits = planned(
         ClearResultsStrategy(keep_results=keep),
         agent(*blocks),
@@ -94,7 +93,7 @@ def test_open_errors_pinned_messages_running_and_cleared_results_stay(keep: int)
         pinned=frozenset({1}),
         open_errors=frozenset({"c0"}),
     )
-    assert places(edits) == [(0, 7)]
+    assert places(edits) == [(0, 5)]
 
 
 def test_a_result_that_is_no_longer_than_its_line_stays():
@@ -198,6 +197,13 @@ def test_results_are_shrunk_also_before_the_model_was_shown_them():
 )
 def test_what_must_stay_or_gains_nothing_is_not_shrunk(tool: str, output: str):
     assert planned(ShrinkStrategy(), user("do"), waste(tool, output)) == ()
+
+
+def test_a_result_that_still_grows_is_not_shrunk():
+    growing = waste("Bash", "a\n" + "\n" * 50)
+    growing.content[1].state = "running"
+    assert planned(ShrinkStrategy(), user("do"), growing) == ()
+    assert len(planned(ShrinkStrategy(), user("do"), growing, agent("so"))) == 1
 
 
 def test_results_with_images_are_not_shrunk():
