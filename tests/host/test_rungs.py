@@ -47,11 +47,11 @@ class Outcome:
         return "\n".join([(await self.offloader.store.get(place)).decode() for place in dict.fromkeys(places)])
 
 
-async def climbed(rung: str, context: list[Msg], *, keep_results: int = 2) -> Outcome:
-    """Let an agent with one rung before the summary answer; its context is above the trigger."""
+async def climbed(rung: str, context: list[Msg], *, above: tuple[str, ...] = ("summarize",)) -> Outcome:
+    """Let an agent with one rung before those above it answer; its context is above the trigger."""
     model = ScriptedModel(["Done."], context_size=8_000)
     offloader = memory_offloader()
-    ladder = LadderConfig(rungs=(rung, "summarize"), keep_results=keep_results)
+    ladder = LadderConfig(rungs=(rung, *above), keep_results=2)
     agent = make_agent(model, config=ContextConfig(trigger_ratio=0.5, ladder=ladder), offloader=offloader)
     agent.state.context.extend(context)
     await agent.reply(user("And now?"))
@@ -147,7 +147,7 @@ async def test_of_each_finished_turn_question_and_answer_stay():
 
 
 async def test_what_was_cleared_once_has_the_same_bytes_after_the_next_climb():
-    outcome = await climbed("clear_results", history(5, size=900))
+    outcome = await climbed("clear_results", history(5, size=900), above=())
     before = [line for line in outcome.text.splitlines() if line.startswith("[Cleared")]
     outcome.agent.state.context.extend(history(3, size=900, prefix="more"))
     await outcome.agent.reply(user("And then?"))
