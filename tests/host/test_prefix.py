@@ -298,7 +298,10 @@ async def make(request: pytest.FixtureRequest) -> AsyncIterator[Make]:
 
 def asking(**settings: Any) -> ContextConfig:
     return ContextConfig(
-        cost=CostConfig(ask_for_cache=True), summary=SummaryConfig(prepare=False, retry_delay_s=0.0), **settings
+        cost=CostConfig(ask_for_cache=True),
+        summary=SummaryConfig(prepare=False, retry_delay_s=0.0),
+        ladder=LadderConfig(rungs=("summarize",)),
+        **settings,
     )
 
 
