@@ -146,24 +146,26 @@ def misplaced(view: View, edit: Edit, *, pinned: frozenset[int] = frozenset()) -
         pinned: Indices of the messages that somebody pinned.
     """
     where = f"{edit.kind} of blocks {edit.start} to {edit.stop} of message {edit.message}"
+    problem = None
     if not 0 <= edit.message < len(view) or not 0 <= edit.start <= edit.stop <= len(view.contents[edit.message]):
-        return f"{where}: there are no such blocks"
-    if edit.message in pinned:
-        return f"{where}: the message is pinned"
-    if edit.kind not in _TAKES:
-        return None
-    if edit.stop != edit.start + 1:
-        return f"{where}: name one block"
+        problem = "there are no such blocks"
+    elif edit.message in pinned:
+        problem = "the message is pinned"
+    elif edit.kind in _TAKES:
+        problem = "name one block" if edit.stop != edit.start + 1 else _unchangeable(view, edit)
+    return None if problem is None else f"{where}: {problem}"
+
+
+def _unchangeable(view: View, edit: Edit) -> str | None:
+    """Say why the one block that an edit names cannot stand there otherwise; None where it can."""
     block = view.contents[edit.message][edit.start]
     if block.type not in _TAKES[edit.kind]:
-        return f"{where}: it is a block of type {block.type!r}"
+        return f"it is a block of type {block.type!r}"
     if edit.kind in {EditKind.CLEAR, EditKind.SHRINK} and edit.text is None:
-        return f"{where}: it has no text for what stands there afterwards"
+        return "it has no text for what stands there afterwards"
     if view.is_unfinished(Place(edit.message, edit.start)):
-        return f"{where}: the call is still to be carried out"
-    if edit.message in view.latest_request and block.type == "text":
-        return f"{where}: it is the newest user request"
-    return None
+        return "the call is still to be carried out"
+    return "it is the newest user request" if edit.message in view.latest_request and block.type == "text" else None
 
 
 def strictly_smaller(tokens_before: float, tokens_after: float) -> list[str]:

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 
 from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.plan import Draft, Edit, EditKind
+from ctxkit.strategies.compress import staying
 from ctxkit.strategies.images import ImageStrategy
+from ctxkit.strategies.ladder import ruled
 from ctxkit.strategies.shorten import AdmissionStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ctxkit.engine.planned import Planned
     from ctxkit.engine.run import Run
-    from ctxkit.plan import Receipt
     from ctxkit.strategies import Situation
 
 
-async def clear_context(run: Run) -> Receipt:
-    """Take all but the newest user request and unfinished calls out of a context; no model is asked.
+async def clear_context(run: Run) -> Planned:
+    """Plan to take all but the newest user request, pins and unfinished calls out of a context; no model is asked.
 
     The summary layer stays, and says where the rest is.
 
@@ -50,17 +52,17 @@ async def clear_context(run: Run) -> Receipt:
     )
     shortened = await kit.shortener(run.settings, model_key).carry_out(view, edits)
     run.problems.extend(shortened.problems)
-    return await run.commit(shortened, layer, draft=None, reference=reference)
+    return await run.check(shortened, layer, reference=reference, why="nothing else fits (on_unfit)")
 
 
 def plan_clear(situation: Situation) -> tuple[Edit, ...]:
-    """Return the edits that leave the newest user request, cut to its budget, and the calls that are unfinished."""
-    stays = frozenset(situation.view.latest_request)
+    """Return the edits that leave the newest user request, cut to its budget, pins and the calls that are unfinished."""
+    stays = staying(situation)
     small = {
         (edit.message, edit.start): edit
-        for strategy in (ImageStrategy(), AdmissionStrategy())
-        for edit in strategy.plan_edits(situation)
-        if edit.message in stays
+        for rule, strategy in (("images", ImageStrategy()), ("admission", AdmissionStrategy()))
+        for edit in ruled(rule, strategy.plan_edits(situation))
+        if edit.message in stays - situation.pinned
     }
     return (*small.values(), *_drops(situation, stays))
 
@@ -81,4 +83,5 @@ def _drops(situation: Situation, stays: frozenset[int]) -> Iterator[Edit]:
                 start=0,
                 stop=end,
                 tokens=round(sum(situation.tokens[index][:end])),
+                rule="clear_context",
             )

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.clear import clear_context
+from ctxkit.engine.climb import Aim, Chosen, Climb
+from ctxkit.engine.prepare import let_go
 from ctxkit.errors import ContextUnfitError, SummaryError
-from ctxkit.plan import EditKind, Reason
-from ctxkit.strategies.ladder import freed_tokens, leaving, plan_ladder, shorten_more
+from ctxkit.plan import EditKind
+from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, plan_ladder, shorten_more
+from ctxkit.triggers import HYSTERESIS_RATIO
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from agentscope.message import Msg
 
     from ctxkit.engine.draft import Drafts
+    from ctxkit.engine.hooks import Hooks
     from ctxkit.engine.journal import Unfinished
     from ctxkit.engine.layer import Layer
+    from ctxkit.engine.planned import Planned
     from ctxkit.engine.run import Run
     from ctxkit.plan import Draft, Edit, Receipt
+    from ctxkit.view import View
 
 logger = logging.getLogger("ctxkit")
 
@@ -31,25 +37,28 @@ _LEAST_LAYER_SHARE = 0.4
 _LEAST_LAYER_TOKENS = 160
 """Room for the line that says what left and where it is, and a little more."""
 
-HYSTERESIS_RATIO = 0.9
-"""A compression aims at this share of its trigger at most, so that the next step does not trigger again."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Compression:
     """Decides what one run does to a context, from the cheapest way to the last resort.
 
+    `choose` only looks, `plan` stores and makes all that is needed, and `carry_out` changes the context.
+
     Args:
         run: The run.
         drafts: Makes the summaries.
-        focus: What the summary must look after, in the user's words.
+        focus: What the summary must look after, in the user's words; with one a summary is made.
         force: Compress even below the trigger.
+        may_ask: Ask a model for the summary; without that it is made by code, and nothing is waited for.
+        hooks: The user's own code, told when it begins.
     """
 
     run: Run
     drafts: Drafts
     focus: str | None = None
     force: bool = False
+    may_ask: bool = True
+    hooks: Hooks | None = None
 
     async def carry_out(self) -> Receipt:
         """Compress where it is due.
@@ -63,62 +72,98 @@ class Compression:
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
         run = self.run
-        await run.measure()
-        due = self.force or run.tokens_before >= run.trigger_tokens
-        edits = self._edits() if due else plan_ladder(run.situation, keep_tokens=None)
-        if due:
+        planned = await self.plan()
+        if planned.context is None:
+            return run.unneeded(planned)
+        receipt = await run.apply(planned)
+        await run.emit(telemetry.DONE if receipt.outcome == "applied" else telemetry.FAILED, receipt.to_json())
+        return receipt
+
+    async def plan(self) -> Planned:
+        """Measure, choose, store the originals and make the summary; the context stays as it is.
+
+        Returns:
+            What `Run.apply` carries out; without a context where nothing is to be done.
+
+        Raises:
+            ContextUnfitError: Not even everything that may be done makes the request fit.
+            StoreWriteError: What would leave could not be stored.
+            SummaryError: No model made a summary, and the settings forbid one without a model.
+        """
+        run = self.run
+        chosen = await self.choose()
+        run.problems.extend(chosen.problems)
+        if self.is_due:
             await run.journal.look()
-        unfinished = self._unfinished(edits)
+        unfinished = self._unfinished(chosen.summary)
         if unfinished is not None:
-            run.plan_id, edits = unfinished.plan_id, unfinished.edits
+            run.plan_id = unfinished.plan_id
+            chosen = replace(chosen, edits=unfinished.edits, why="a summary was there already")
         try:
-            if not edits:
-                return run.unneeded()
+            if not chosen.edits:
+                return run.nothing(chosen.why)
             await run.tell(
                 telemetry.STARTED,
                 tokens_before=run.tokens_before,
                 limit_tokens=run.trigger_tokens,
                 context_size=run.reading.context_size,
             )
-            receipt = await self._apply(edits, unfinished=unfinished)
+            if self.hooks is not None:
+                await self.hooks.before(chosen.edits)
+            return await self._planned(chosen, unfinished=unfinished)
         except ContextUnfitError as unfit:
-            receipt = await self._last_resort(unfit)
-        await run.emit(telemetry.DONE if receipt.outcome == "applied" else telemetry.FAILED, receipt.to_json())
-        return receipt
+            return await self._last_resort(unfit)
+
+    async def choose(self) -> Chosen:
+        """Measure, and return the edits that would be made; nothing is stored and no model is asked."""
+        run = self.run
+        await run.measure()
+        asked = "asked for" if self.force else ""
+        if run.decision is not None:
+            due = run.decision.why
+        else:
+            compared = "reach" if run.is_due else "are below"
+            due = f"{run.tokens_before:,} tokens {compared} the trigger of {run.trigger_tokens:,}"
+        if not self.is_due:
+            edits = plan_ladder(run.situation, keep_tokens=None)
+            return Chosen(edits=edits, why=f"{due}; something oversized is shortened" if edits else due)
+        chosen = await Climb(situation=run.situation, aim=self._aim(), codec=run.kit.codec).choose()
+        return replace(chosen, why="; ".join(filter(None, (asked or due, chosen.why))))
 
     @property
-    def _goal(self) -> float:
-        """Tokens that a request may have behind a compression."""
+    def is_due(self) -> bool:
+        """Whether more is to be done than to shorten what is oversized; known when the run has measured."""
+        return self.force or self.run.is_due
+
+    @property
+    def _fit(self) -> float:
+        """Tokens that a request may have behind a compression; what stays is touched for no less."""
         return self.run.trigger_tokens * HYSTERESIS_RATIO
 
-    def _edits(self) -> tuple[Edit, ...]:
-        """Return the edits of a compression that is due: how much stays is settled before the summary is asked for."""
-        run, situation = self.run, self.run.situation
-        window = situation.context_size
-        goal = min(run.trigger_tokens, situation.request_tokens) * HYSTERESIS_RATIO
-        request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
-        layer = _LEAST_LAYER_SHARE * run.layer_budget
-        room = goal - situation.fixed_tokens - layer - request
-        keep = max(0.0, min(run.settings.reserve_ratio * window, room))
-        edits = plan_ladder(situation, keep_tokens=keep)
-        compressed = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
-        worth = run.settings.triggers.min_gain_ratio * window if run.reason is Reason.TRIGGER else 1
-        if compressed < worth and not self.force:
-            # Too little for a summary to pay: what stays is shortened instead, or nothing is done.
-            small = plan_ladder(situation, keep_tokens=None)
-            free = situation.request_tokens - freed_tokens(situation, small) - goal
-            if situation.request_tokens > run.limit_tokens and free > 0:
-                small = shorten_more(situation, small, free_tokens=free)
-            if situation.request_tokens - freed_tokens(situation, small) <= run.limit_tokens or compressed == 0:
-                return small
-        return edits
+    def _aim(self) -> Aim:
+        run, decision, request = self.run, self.run.decision, self.run.situation.request_tokens
+        reserve = run.settings.reserve_ratio * run.situation.context_size
+        messages, turns = (None, None) if decision is None else (decision.keep_messages, decision.keep_turns)
+        return Aim(
+            goal_tokens=min(run.goal_tokens, request * HYSTERESIS_RATIO),
+            fit_tokens=min(self._fit, request * HYSTERESIS_RATIO),
+            limit_tokens=run.limit_tokens,
+            layer_tokens=_LEAST_LAYER_SHARE * run.layer_budget,
+            worth_tokens=run.worth_tokens,
+            keep_tokens=reserve if decision is None or not decision.keep_tokens else decision.keep_tokens,
+            keep_messages=messages,
+            keep_turns=turns,
+            force=self.force,
+            # Nothing but what leaves makes fewer messages, and only a summary can look after something.
+            wants_summary=self.focus is not None or messages is not None or turns is not None,
+        )
 
-    def _unfinished(self, edits: Sequence[Edit]) -> Unfinished | None:
-        """Return a plan that was stored and not applied, if it takes away of what the edits would, and enough of it.
+    def _unfinished(self, summary: Sequence[Edit]) -> Unfinished | None:
+        """Return a plan that was stored and not applied, if it takes away of what the summary would, and enough of it.
 
         Where more has come since, its cut lies a little before theirs; but its summary has been paid for.
         """
-        run, situation, gone = self.run, self.run.situation, leaving(edits)
+        run, situation, gone = self.run, self.run.situation, leaving(summary)
         goal = min(run.trigger_tokens, situation.request_tokens)
         if not gone:
             return None
@@ -128,7 +173,7 @@ class Compression:
                 return plan
         return None
 
-    async def _last_resort(self, unfit: ContextUnfitError) -> Receipt:
+    async def _last_resort(self, unfit: ContextUnfitError) -> Planned:
         """Keep the last step alone, without asking a model; where not even that fits, refuse or clear."""
         run, situation = self.run, self.run.situation
         edits = plan_ladder(situation, keep_tokens=0)
@@ -137,7 +182,7 @@ class Compression:
         edits = shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
         if run.settings.fallback_to_truncation and leaving(edits):
             try:
-                return await self._apply(edits, is_last_resort=True)
+                return await self._planned(Chosen(edits=edits, why="nothing less fits"), is_last_resort=True)
             except ContextUnfitError as exc:
                 unfit = exc
         if run.settings.overflow.on_unfit != "clear":
@@ -145,49 +190,79 @@ class Compression:
         logger.warning("ctxkit clears the context of agent %r: %s", run.kit.port.name, unfit)
         return await clear_context(run)
 
-    async def _apply(
-        self, edits: tuple[Edit, ...], *, unfinished: Unfinished | None = None, is_last_resort: bool = False
-    ) -> Receipt:
-        run, kit, view = self.run, self.run.kit, self.run.situation.view
+    async def _planned(
+        self, chosen: Chosen, *, unfinished: Unfinished | None = None, is_last_resort: bool = False
+    ) -> Planned:
+        """Store what edits take away, make the summary and what stands in place of what they shorten."""
+        run, kit, view, edits = self.run, self.run.kit, self.run.situation.view, chosen.edits
+        told = [edit for edit in edits if _is_told(view, edit)]
         leaves = taken_away(view, edits, kit.codec)
-        await run.tell(telemetry.PROGRESS, stage="plan", messages=len(leaves), edits=len(edits))
-
+        await run.tell(
+            telemetry.PROGRESS, stage="plan", messages=len(taken_away(view, told, kit.codec)), edits=len(edits)
+        )
+        reference = await self._stored(leaves, unfinished) if leaves else None
         draft: Draft | None = None
         layer: Layer | None = None
-        reference: str | None = None
-        if leaves:
-            tokens = sum(edit.tokens for edit in edits if edit.kind is EditKind.COMPRESS)
-            # Stored before the summary is asked for: a store that is down costs no model call.
-            reference = await run.store(leaves)
-            await run.tell(telemetry.PROGRESS, stage="store", reference=reference)
+        if told:
             if unfinished is not None and unfinished.keys == run.keys:
                 draft = unfinished.draft
-                await run.tell(telemetry.PLAN_RESUMED)
+                run.is_prepared = unfinished.is_prepared
+                if not run.is_prepared:
+                    await run.tell(telemetry.PLAN_RESUMED)
             else:
-                draft = await self._draft(leaves, tokens, is_last_resort=is_last_resort)
+                run.is_prepared = False
+                if unfinished is not None and unfinished.is_prepared:
+                    let_go(kit, unfinished.plan_id, unfinished.draft, "what it stands for has been changed")
+                draft = await self._draft(told, is_last_resort=is_last_resort)
                 await run.plan(edits, draft, focus=self.focus)
-            await run.tell(telemetry.PROGRESS, stage="summary", summary=draft.origin)
-            layer = await run.layers.next(
-                leaves,
-                draft,
-                reference=reference,
-                tokens=tokens,
-                budget_tokens=self._layer_room(edits),
-                keeps=apply_edits(view, edits, {}, kit.codec),
-                settings=run.settings,
-                model_key=run.reading.model_key,
-            )
-            edits = await self._fitted(edits, layer)
+            await run.tell(telemetry.PROGRESS, stage="summary", summary="none" if draft is None else draft.origin)
+            layer = await self._layer(edits, told, draft, reference)
+            edits = self._fitted(edits, layer)
         shortened = await kit.shortener(run.settings, run.reading.model_key).carry_out(view, edits)
         run.problems.extend(shortened.problems)
         for problem in shortened.problems:
             await run.tell(telemetry.STORE_FAILED, what="content", problem=problem)
-        return await run.commit(shortened, layer, draft=draft, reference=reference)
+        learnt = None
+        if layer is None and (cleared := _cleared(view, shortened.edits, run)):
+            learnt = await run.layers.with_facts(cleared, settings=run.settings)
+        return await run.check(shortened, layer, draft=draft, learnt=learnt, reference=reference, why=chosen.why)
 
-    async def _draft(self, leaves: Sequence[Msg], tokens: int, *, is_last_resort: bool) -> Draft:
+    async def _stored(self, leaves: Sequence[Msg], unfinished: Unfinished | None) -> str | None:
+        """Store what leaves, before the summary is asked for: a store that is down costs no model call."""
         run = self.run
-        if is_last_resort:
-            return await self.drafts.collect(run.reading, leaves, settings=run.settings)
+        if unfinished is not None and unfinished.is_same:
+            run.keys, reference = unfinished.keys, unfinished.reference
+        else:
+            reference = await run.store(leaves)
+        await run.tell(telemetry.PROGRESS, stage="store", reference=reference)
+        return reference
+
+    async def _layer(
+        self, edits: Sequence[Edit], told: Sequence[Edit], draft: Draft | None, reference: str | None
+    ) -> Layer:
+        run, kit, view = self.run, self.run.kit, self.run.situation.view
+        return await run.layers.next(
+            taken_away(view, told, kit.codec),
+            draft,
+            reference=reference,
+            tokens=sum(edit.tokens for edit in told),
+            budget_tokens=self._layer_room(edits),
+            keeps=apply_edits(view, edits, {}, kit.codec),
+            settings=run.settings,
+            model_key=run.reading.model_key,
+            cleared=_cleared(view, edits, run),
+        )
+
+    async def _draft(self, told: Sequence[Edit], *, is_last_resort: bool) -> Draft | None:
+        """Return the summary of what leaves; None where it is dropped without one."""
+        run = self.run
+        summed = [edit for edit in told if edit.kind is EditKind.COMPRESS]
+        if not summed:
+            return None
+        leaves, tokens = taken_away(run.situation.view, summed, run.kit.codec), sum(edit.tokens for edit in summed)
+        if is_last_resort or not self.may_ask:
+            most = None if is_last_resort else run.settings.summary.max_tokens
+            return await self.drafts.collect(run.reading, leaves, settings=run.settings, max_tokens=most)
         draft = await self.drafts.make(
             run.reading, run.situation.view, leaves, tokens=tokens, settings=run.settings, focus=self.focus
         )
@@ -201,17 +276,34 @@ class Compression:
             raise SummaryError(msg)
         return draft
 
-    async def _fitted(self, edits: tuple[Edit, ...], layer: Layer) -> tuple[Edit, ...]:
+    def _fitted(self, edits: tuple[Edit, ...], layer: Layer) -> tuple[Edit, ...]:
         """Return the edits with as much more shortening as the summary layer makes necessary."""
-        run, situation = self.run, self.run.situation
-        before = await run.kit.gauge.pieces_tokens(run.kit.port.summary, model_key=run.reading.model_key)
-        over = situation.request_tokens - freed_tokens(situation, edits) + layer.tokens - before - self._goal
+        situation = self.run.situation
+        left = situation.request_tokens - freed_tokens(situation, edits)
+        over = left + layer.tokens - self.run.layer_tokens - self._fit
         return shorten_more(situation, edits, free_tokens=over) if over > 0 else edits
 
-    def _layer_room(self, edits: tuple[Edit, ...]) -> int:
+    def _layer_room(self, edits: Sequence[Edit]) -> int:
         """Return the tokens that the summary layer may have beside what edits leave: its budget, or less to meet the goal."""
         run, situation = self.run, self.run.situation
         budget = run.layer_budget
         stays = situation.fixed_tokens + sum(map(sum, situation.tokens)) - freed_tokens(situation, edits)
-        wanted = max(self._goal - stays, _LEAST_LAYER_SHARE * budget)
+        wanted = max(self._fit - stays, _LEAST_LAYER_SHARE * budget)
         return max(0, int(min(wanted, run.limit_tokens - stays, budget)))
+
+
+def _is_told(view: View, edit: Edit) -> bool:
+    """Whether an edit takes away what the summary layer must tell of; thinking alone is not missed."""
+    blocks = view.contents[edit.message][edit.start : edit.stop]
+    is_thought = bool(blocks) and all(block.type == "thinking" for block in blocks)
+    return edit.kind is EditKind.COMPRESS or (edit.kind is EditKind.DROP and not is_thought)
+
+
+def _cleared(view: View, edits: Iterable[Edit], run: Run) -> list[Msg]:
+    """Return what edits take out of what stays, as messages: it is in no summary, but its facts are to be kept."""
+    codec = run.kit.codec
+    return [
+        codec.with_content(view.messages[edit.message], view.contents[edit.message][edit.start : edit.stop])
+        for edit in edits
+        if edit.kind is EditKind.CLEAR or (edit.kind in LEAVING and not _is_told(view, edit))
+    ]

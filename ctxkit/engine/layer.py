@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctxkit.ledger import scan_block
 from ctxkit.offload.redact import redact_messages, redactor_of
 from ctxkit.summary import SummaryState, render
+from ctxkit.summary.render import shortened
 from ctxkit.tokens import serve_loop
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _SLOT = "summary"
 _ITS_OWN = "its own"
 """In place of a digest: the state belongs to the summary that is restored with it."""
+DROPPED = "[Earlier messages truncated]"
+"""What the layer says of messages that left without a summary (Digitorn's words)."""
 _FOREIGN_CHARS = 6000
 """How much is kept of a summary that somebody else wrote."""
 
@@ -91,7 +94,7 @@ class Layers:
     async def next(
         self,
         leaves: Sequence[Msg],
-        draft: Draft,
+        draft: Draft | None,
         *,
         reference: str | None,
         tokens: int,
@@ -99,38 +102,61 @@ class Layers:
         keeps: Sequence[Msg],
         settings: Settings,
         model_key: str,
+        cleared: Sequence[Msg] = (),
     ) -> Layer:
         """Return the layer that follows when messages leave the context.
 
         Args:
             leaves: The messages that leave.
-            draft: Their summary.
+            draft: Their summary; `None` where they are dropped without one, which the layer says.
             reference: Where they are stored, or None.
             tokens: What they took.
             budget_tokens: Most tokens of the whole layer.
             keeps: The messages that stay; what they name needs no place in the ledger.
             settings: Template and shares.
             model_key: The model at hand.
+            cleared: What goes besides from what stays, as messages; its facts are kept.
         """
         leaves = await redact_messages(leaves, redactor_of(settings.privacy), self._kit.codec)
         state = await self.current().absorb(leaves, tokens=tokens, reference=reference)
+        state = await self.with_facts(cleared, settings=settings, state=state)
         notes = [note for note in state.notes if note.startswith("An earlier summary")]
-        state = replace(state, fields=dict(draft.fields), notes=tuple(notes))
+        notes += [DROPPED] if draft is None else []
+        state = replace(state, fields=state.fields if draft is None else dict(draft.fields), notes=tuple(notes))
         gauge = self._kit.gauge
 
         async def count(text: str) -> int:
             return round(await gauge.pieces_tokens(text, model_key=model_key))
 
+        pins = await shortened(self._kit.pins.layer_text(leaves, keeps), budget_tokens, count, reference=reference)
         texts = await render(
             state,
             template=settings.summary_template,
-            budget_tokens=budget_tokens,
+            budget_tokens=budget_tokens - (await count(pins) if pins else 0),
             config=settings.summary,
             count=count,
             exclude=await _named_in(keeps),
         )
-        pieces = [self._kit.codec.text(text) for text in texts]
+        pieces = [self._kit.codec.text(text) for text in (*([pins] if pins else []), *texts)]
         return Layer(state=state, pieces=pieces, tokens=await gauge.pieces_tokens(pieces, model_key=model_key))
+
+    async def with_facts(
+        self, messages: Sequence[Msg], *, settings: Settings, state: SummaryState | None = None
+    ) -> SummaryState:
+        """Return what the summary is made of with the facts of messages in its ledger; its text stays as it is.
+
+        Args:
+            messages: The messages, or parts of them.
+            settings: How to redact.
+            state: What it is made of; as it is now where unset.
+        """
+        state = self.current() if state is None else state
+        clean = await redact_messages(messages, redactor_of(settings.privacy), self._kit.codec)
+        return replace(state, ledger=await state.ledger.read(clean)) if clean else state
+
+    def learn(self, state: SummaryState) -> None:
+        """Keep what the summary is made of now, where its text has stayed."""
+        self._save(state.to_json(), self.digest(), self.plan_id())
 
     def remember(self, layer: Layer, plan_id: str) -> None:
         """Keep what an applied layer is made of, beside it in the agent's state."""
@@ -155,7 +181,7 @@ class Layers:
         saved = self._kit.port.slot.get(_SLOT)
         return saved if isinstance(saved, dict) else {}
 
-    def _save(self, state: Mapping[str, Any], digest: str, plan_id: str) -> None:
+    def _save(self, state: Mapping[str, Any], digest: str, plan_id: str | None) -> None:
         self._kit.port.slot[_SLOT] = {"state": state, "digest": digest, "plan": plan_id}
 
 

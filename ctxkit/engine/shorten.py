@@ -11,6 +11,8 @@ from ctxkit.offload.redact import clear_start, redactor_of
 from ctxkit.plan import EditKind
 from ctxkit.results import Limits, defuse, shorten_arguments, shorten_pieces, shorten_text
 from ctxkit.strategies.images import is_image
+from ctxkit.strategies.ladder import LEAVING, REPLACING
+from ctxkit.strategies.stub import with_reference
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from ctxkit.port import Block, Codec, Piece
     from ctxkit.results import Ruler
     from ctxkit.view import View
+
+
+_STORED_BEFORE = frozenset({"shortened", "recalled", "shrunk", "cleared"})
+"""A result with one of these marks is no original; where that is, its mark says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +73,7 @@ class ShortenEdits:
         problems: list[str] = []
         is_complete = True
         for edit in edits:
-            if edit.kind not in {EditKind.TRUNCATE, EditKind.IMAGE}:
+            if edit.kind in LEAVING:
                 done.append(edit)
                 continue
             place = Place(edit.message, edit.start)
@@ -82,13 +88,18 @@ class ShortenEdits:
                     problems.append(str(exc))
                     is_complete = False
                 continue
+            if edit.kind in REPLACING and not is_complete:
+                continue  # it is done for room alone: no second try at a store that is down
             reference, problem = await self._stored(block)
             if problem is not None:
                 problems.append(problem)
             if problem is not None and reference is None:
                 is_complete = False
                 continue
-            short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
+            if edit.kind in REPLACING:
+                short = self._replaced(block, edit, reference)
+            else:
+                short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
             if await self._size(short) < await self._size(block):
                 replacements[place] = short
                 done.append(replace(edit, reference=reference))
@@ -117,6 +128,21 @@ class ShortenEdits:
             return self.codec.with_hint(block, pieces)
         kept = await shorten_text(_text_of(block), tool_name="", limits=limits, ruler=self.ruler, reference=reference)
         return self.codec.with_text(block, kept)
+
+    def _replaced(self, block: Block, edit: Edit, reference: str | None) -> Block:
+        """Return a block in which an edit's text stands; cleared, a tool result keeps nothing else."""
+        is_cleared = edit.kind is EditKind.CLEAR
+        text = edit.text or ""
+        if is_cleared:
+            recall = self.settings.offload.recall_tools and self.guard.is_recallable
+            text = with_reference(text, reference, recall=recall)
+        if block.type == "tool_result":
+            mark = {"admitted": True, "cleared" if is_cleared else "shrunk": True, "reference": reference}
+            media = [] if is_cleared or isinstance(block.output, str) else [p for p in block.output if p.type == "data"]
+            return self.codec.with_output(block, [self.codec.text(text), *media] if media else text, mark=mark)
+        if block.type == "hint" and not isinstance(block.hint, str):
+            return self.codec.with_hint(block, [self.codec.text(text)])
+        return self.codec.with_text(block, text)
 
     async def _size(self, block: Block) -> int:
         """Return the tokens of a block; a marker that names a long reference may take more than a short text."""
@@ -155,7 +181,7 @@ class ShortenEdits:
         """Store the original of a block; return its reference, and why it could not be stored."""
         if block.type == "tool_result":
             mark = block.metadata.get("ctxkit")
-            if isinstance(mark, dict) and (mark.get("shortened") or mark.get("recalled")):
+            if isinstance(mark, dict) and not _STORED_BEFORE.isdisjoint(name for name in mark if mark[name]):
                 return mark.get("reference"), None  # the original went when it was shortened first, or was read back
             stored = await self.guard.store_result(self.session_id, block)
         elif block.type == "tool_call":

@@ -104,12 +104,12 @@ async def _users_text(state: SummaryState, limit_tokens: int, count: Count) -> s
 
 async def _fields_text(state: SummaryState, template: str, limit_tokens: int, count: Count) -> str:
     """Return the fields in their template; over the limit, long fields are shortened until they fit."""
-    if not state.fields:
+    if not state.fields and not state.notes:
         return ""
     limit_chars = max(len(str(value)) for value in (*state.notes, *state.fields.values()))
     for _ in range(_TRIES):
         notes = [_cut(note, limit_chars) for note in state.notes]
-        text = "\n".join([*notes, _formatted(template, state.fields, limit_chars)])
+        text = "\n".join([*notes, *([_formatted(template, state.fields, limit_chars)] if state.fields else [])])
         tokens = await count(text)
         if tokens <= limit_tokens:
             return text

@@ -1,0 +1,212 @@
+"""The climb: of all that could be done to a context, the cheapest that makes enough room, one rung after the other."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ctxkit.config import SUMMARY_RUNG
+from ctxkit.engine.apply import apply_edits
+from ctxkit.invariants import broken_rules, misplaced
+from ctxkit.plan import EditKind
+from ctxkit.strategies.compress import staying
+from ctxkit.strategies.ladder import (
+    LEAVING,
+    freed_tokens,
+    leaving,
+    lighter,
+    plan_ladder,
+    ruled,
+    shorten_more,
+    sized,
+    stacked,
+)
+from ctxkit.strategies.registry import name_of, strategy_of
+from ctxkit.tokens import serve_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctxkit.plan import Edit
+    from ctxkit.port import Codec
+    from ctxkit.strategies import Situation
+
+logger = logging.getLogger("ctxkit")
+
+_WORTH_RATIO = 0.5
+"""A rung that breaks the prompt cache and frees less than this share of what the summary would is followed by it soon: then
+the cache is broken twice, so the summary is made at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What a climb came to."""
+
+    edits: tuple[Edit, ...]
+    summary: tuple[Edit, ...] = ()
+    """What the rung of the summary would do, whether it was chosen or not."""
+    why: str = ""
+    problems: tuple[str, ...] = ()
+    """Which strategies were left out, and why, one line each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """What a climb is to come to, in tokens."""
+
+    goal_tokens: float
+    """The request has at most so many afterwards, where no summary is made."""
+    fit_tokens: float
+    """The request has at most so many afterwards; what stays is touched for no more than that."""
+    limit_tokens: float
+    """The request may have so many at most."""
+    layer_tokens: float
+    """A new summary layer takes so many at least."""
+    worth_tokens: float
+    """Edits that free less are not worth a broken prompt cache."""
+    keep_tokens: float
+    """The newest messages that stay have so many, where `LadderConfig.keep_messages` says nothing."""
+    keep_messages: int | None = None
+    """So many of the newest messages stay; a limit on their number asked for it."""
+    keep_turns: int | None = None
+    """So many of the newest turns stay; a limit on their number asked for it."""
+    force: bool = False
+    """Make the summary though it frees little."""
+    wants_summary: bool = False
+    """Go on to the rung of the summary, even where one before it makes enough room."""
+
+
+@dataclass(kw_only=True)
+class Climb:
+    """One climb over one context; nothing is stored and no model is asked.
+
+    Args:
+        situation: The context and what it weighs.
+        aim: What is to be reached.
+        codec: Makes the copies that the rules are asked about.
+    """
+
+    situation: Situation
+    aim: Aim
+    codec: Codec
+    problems: list[str] = field(default_factory=list)
+
+    async def choose(self) -> Chosen:
+        """Return the edits of the first rung that makes enough room, with those of the rungs before it."""
+        base = plan_ladder(self.situation, keep_tokens=None)
+        rungs = self.situation.settings.ladder.rungs
+        top = rungs.index(SUMMARY_RUNG) if SUMMARY_RUNG in rungs else len(rungs)
+        summary = self._summary() if top < len(rungs) else ()
+        edits, added = base, list[tuple["Edit", ...]]()
+        for rung in rungs[:top]:
+            more = await self._rung(rung, edits)
+            if more:
+                edits = stacked(edits, more)
+                added.append(more)
+                if self._is_enough(base, edits, summary):
+                    return self._chosen(edits, summary, f"{more[0].rule} made enough room")
+        if not self._pays(summary):
+            edits = self._without_summary(base, edits)
+            if not leaving(summary) or self._left(edits) <= self.aim.limit_tokens:
+                return self._chosen(edits, summary, "" if edits else "nothing would free enough to be worth it")
+        edits = summary
+        for rung in rungs[top + 1 :]:
+            added.append(await self._rung(rung, edits))
+        for more in added:
+            # What stays is touched only where it must be: each byte that changes there breaks the cache for nothing.
+            if self._left(edits) + self.aim.layer_tokens > self.aim.fit_tokens:
+                edits = stacked(edits, more)
+        return self._chosen(edits, summary, "the oldest messages make room")
+
+    def _chosen(self, edits: tuple[Edit, ...], summary: tuple[Edit, ...], why: str) -> Chosen:
+        return Chosen(edits=edits, summary=summary, why=why, problems=tuple(self.problems))
+
+    def _left(self, edits: Sequence[Edit]) -> float:
+        return self.situation.request_tokens - freed_tokens(self.situation, edits)
+
+    def _is_enough(self, base: Sequence[Edit], edits: Sequence[Edit], summary: Sequence[Edit]) -> bool:
+        """Whether edits without a summary meet the goal, and so well that the next ones are not due at once."""
+        aim, here = self.aim, self.situation
+        freed = freed_tokens(here, edits) - freed_tokens(here, base)
+        wanted = max(aim.worth_tokens, _WORTH_RATIO * (freed_tokens(here, summary) - aim.layer_tokens))
+        return not aim.wants_summary and self._left(edits) <= aim.goal_tokens and freed >= wanted
+
+    def _pays(self, summary: Sequence[Edit]) -> bool:
+        """Whether what the summary would take away is worth one."""
+        taken = sum(edit.tokens for edit in summary if edit.kind in LEAVING)
+        return taken > 0 and (self.aim.force or taken >= self.aim.worth_tokens)
+
+    def _without_summary(self, base: tuple[Edit, ...], climbed: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        """Return the edits where no summary is made: those of the rungs if they are worth it, cut further if need be."""
+        is_over = self.situation.request_tokens > self.aim.limit_tokens
+        freed = freed_tokens(self.situation, climbed) - freed_tokens(self.situation, base)
+        edits = climbed if is_over or freed >= self.aim.worth_tokens else base
+        free = self._left(edits) - self.aim.fit_tokens
+        return shorten_more(self.situation, edits, free_tokens=free) if is_over and free > 0 else edits
+
+    def _summary(self) -> tuple[Edit, ...]:
+        """Return the edits of the rung of the summary: how much stays is settled before the summary is asked for."""
+        here, aim, ladder = self.situation, self.aim, self.situation.settings.ladder
+        stays = sum(sum(here.tokens[index]) for index in staying(here))
+        room = aim.fit_tokens - here.fixed_tokens - aim.layer_tokens - stays
+        messages = ladder.keep_messages if aim.keep_messages is None else aim.keep_messages
+        if aim.keep_turns is not None:
+            keep = _newest_turns(here, aim.keep_turns)
+        else:
+            keep = aim.keep_tokens if messages is None else _newest_messages(here, messages)
+        kind = EditKind.DROP if ladder.strategy == "truncate" else EditKind.COMPRESS
+        return plan_ladder(here, keep_tokens=max(0.0, min(keep, room)), kind=kind)
+
+    async def _rung(self, rung: object, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+        """Return what one rung does beyond the edits so far; nothing where it frees nothing, fails or breaks a rule."""
+        await serve_loop()
+        strategy = strategy_of(rung, self.situation.settings)
+        name = name_of(strategy)
+        left = lighter(self.situation, edits)
+        here = replace(left, request_tokens=round(self._left(edits)))
+        try:
+            planned = tuple(strategy.plan_edits(here))
+            problem = self._problem(planned)
+        except Exception as exc:
+            logger.exception("the strategy %r failed", name)
+            planned, problem = (), f"it raised {type(exc).__name__}: {exc}"
+        if problem is not None:
+            logger.warning("the edits of the strategy %r are left out: %s", name, problem)
+            self.problems.append(f"the edits of the strategy {name!r} were left out: {problem}")
+            return ()
+        useful = tuple(edit for edit in map(sized, ruled(name, planned)) if freed_tokens(left, [edit]) > 0)
+        return useful if self._left(stacked(edits, useful)) < self._left(edits) else ()
+
+    def _problem(self, edits: Sequence[Edit]) -> str | None:
+        """Say which rule edits of a strategy break; None where they break none."""
+        view, pinned = self.situation.view, self.situation.pinned
+        for edit in edits:
+            problem = misplaced(view, edit, pinned=pinned)
+            if problem is not None:
+                return problem
+        if not leaving(edits):
+            return None
+        after = view.changed(apply_edits(view, edits, {}, self.codec))
+        return next(iter(broken_rules(view, after, tokens_before=1, tokens_after=0, pinned=pinned)), None)
+
+
+def _newest_messages(situation: Situation, number: int) -> float:
+    """Return the tokens of at least so many of the newest messages, back to where the context may be cut."""
+    view, counts = situation.view, situation.view.counts
+    cuts = set(view.cuts)
+    seen, tokens = 0, 0.0
+    for index in range(len(view) - 1, -1, -1):
+        for block in range(len(counts[index]) - 1, -1, -1):
+            seen += counts[index][block]
+            tokens += situation.tokens[index][block]
+            if seen >= number and (index, block) in cuts:
+                return tokens
+    return tokens
+
+
+def _newest_turns(situation: Situation, number: int) -> float:
+    """Return the tokens of so many of the newest turns."""
+    turns = situation.view.turns
+    first = turns[-number].start if 0 < number <= len(turns) else 0 if number else len(situation.view)
+    return sum(map(sum, situation.tokens[first:]))
