@@ -35,6 +35,11 @@ class SummaryConfig:
     """Tries of one request that fails in a way that may pass, at least 1."""
     retry_delay_s: float = 0.5
     """Seconds before the second try, doubled at each further one, at least 0."""
+    retry_delay_max_s: float = 5.0
+    """Most seconds between two tries, at least 0.
+
+    OpenClaw's values are `timeout_s=300, attempts=3, retry_delay_s=0.5, retry_delay_max_s=5.0`.
+    """
     lane: Lane = "session"
     """Compress one after another in each session, or (`"global"`) in the whole process, first come, first served.
 
@@ -66,6 +71,7 @@ class SummaryConfig:
         ratio(self, "timeout_s", to=86400)
         whole(self, "attempts", least=1)
         at_least(self, "retry_delay_s", 0)
+        at_least(self, "retry_delay_max_s", 0)
         one_of(self, "lane", ("session", "global"))
         if self.model is not None and not (callable(self.model) and hasattr(self.model, "generate_structured_output")):
             refuse(self, "model", self.model, "give a chat model of AgentScope's, or None")

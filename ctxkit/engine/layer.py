@@ -118,7 +118,7 @@ class Layers:
             cleared: What goes besides from what stays, as messages; its facts are kept.
         """
         leaves = await redact_messages(leaves, redactor_of(settings.privacy), self._kit.codec)
-        state = await self.current().absorb(leaves, tokens=tokens, reference=reference)
+        state = await self.current().absorb(leaves, tokens=tokens, reference=reference, keeps=keeps)
         state = await self.with_facts(cleared, settings=settings, state=state)
         notes = [note for note in state.notes if note.startswith("An earlier summary")]
         notes += [DROPPED] if draft is None else []

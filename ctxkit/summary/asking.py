@@ -146,7 +146,7 @@ class Asker:
         """Return the answer of a call that is tried again where its failure may pass, or None."""
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._config.attempts),
-            wait=wait_exponential(multiplier=self._config.retry_delay_s, max=max(self._left(), 0)),
+            wait=wait_exponential(multiplier=self._config.retry_delay_s, max=self._longest_wait()),
             retry=retry_if_exception(_may_pass),
             sleep=asyncio.sleep,
             reraise=True,
@@ -185,6 +185,9 @@ class Asker:
             msg = "the model cancelled its own call"
             raise RuntimeError(msg)
         return task.result()
+
+    def _longest_wait(self) -> float:
+        return max(0.0, min(self._left(), self._config.retry_delay_max_s))
 
     def _left(self) -> float:
         return self._deadline - asyncio.get_running_loop().time()

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 MARK: Final = "[Collected by code, for no model could summarise: excerpts, not conclusions.]"
 
+NO_HISTORY: Final = "No prior history."
+"""OpenClaw's text for a summary of which nothing is known."""
+
 _REQUEST_CHARS: Final = 800
 _REPLY_CHARS: Final = 1200
 _PREVIOUS_CHARS: Final = 2000
@@ -92,7 +95,9 @@ def _field_texts(excerpt: Excerpt) -> dict[str, str]:
         "task_overview": _lines(
             ("Asked first and last:", [_clipped(text, _REQUEST_CHARS) for text in asked]),
             ("From the summary before:", [_clipped(excerpt.previous, _PREVIOUS_CHARS)] if excerpt.previous else []),
-        ),
+        )
+        if asked or excerpt.previous
+        else NO_HISTORY,
         "current_state": _lines(
             ("Files changed, newest first:", changed[:_FILES]),
             ("Last commands:", commands),

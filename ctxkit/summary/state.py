@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ctxkit.ledger import Ledger, without_markers
+from ctxkit.ledger import Ledger, clipped, raw_texts, scan_block, without_markers
 
 if TYPE_CHECKING:
     from agentscope.message import Msg
@@ -30,7 +30,15 @@ _REQUEST_CHARS: Final = 4_000
 ROLL_UP: Final = 8
 """Stubs are merged eight at a time, so that the text before the newest ones changes at every eighth compression only."""
 
+MOST_FAILURES: Final = 8
+"""Newest tool failures that are kept, as in OpenClaw."""
+_FAILURE_CHARS: Final = 240
+_OVERSIZED_CHARS: Final = 8_000
+_OVERSIZED_SHARE: Final = 0.5
+"""A text is worth a note from so many characters on, where it is so much of all that left."""
+
 _TOOLS_NAMED: Final = 6
+_NAME_CHARS: Final = 40
 _PLACES_NAMED: Final = 4
 
 
@@ -62,13 +70,19 @@ class Stub:
     """When the first of the messages was made, as the message says it."""
     tools: str = ""
     """The tools that were called, most called first."""
+    largest: str = ""
+    """The text that was most of it, in words; empty where none was."""
+    is_split: bool = False
+    """The turn at its end goes on in the messages that stayed."""
 
     @property
     def text(self) -> str:
         """One line: what left the context, how much, and where it is."""
         name = f"Part {self.first}" if self.first == self.last else f"Parts {self.first} to {self.last}"
         what = f"{name}: {self.messages} messages, {self.tokens} tokens"
-        details = "; ".join(part for part in (self.since and f"from {self.since}", self.tools) if part)
+        largest = self.largest and f"most of it is {self.largest}"
+        split = "its last turn goes on below" if self.is_split else ""
+        details = "; ".join(part for part in (self.since and f"from {self.since}", self.tools, largest, split) if part)
         others = f" and {self.unnamed} other places" if self.unnamed else ""
         where = (
             f"stored in {', '.join(map(repr, self.references))}{others}; search_context finds, read_context reads what it says"
@@ -105,14 +119,19 @@ class SummaryState:
     """The summary's fields, as its schema has them; empty before the first compression."""
     notes: tuple[str, ...] = ()
     """What else the model must know, for example that the summary was made without a model."""
+    failures: tuple[str, ...] = ()
+    """Tool calls that failed and how, at most 240 characters each, the newest eight, oldest first."""
 
-    async def absorb(self, messages: "Sequence[Msg]", *, tokens: int, reference: str | None) -> "SummaryState":
+    async def absorb(
+        self, messages: "Sequence[Msg]", *, tokens: int, reference: str | None, keeps: "Sequence[Msg]" = ()
+    ) -> "SummaryState":
         """Return the state after a compression of these messages: one stub more, their requests and facts added.
 
         Args:
             messages: What leaves the context, oldest first.
             tokens: How much it was.
             reference: Where it is stored; `None` where it is not.
+            keeps: The messages that stay, which tell whether a turn was split.
         """
         number = self.stubs[-1].last + 1 if self.stubs else 1
         stub = Stub(
@@ -123,7 +142,10 @@ class SummaryState:
             references=(reference,) if reference else (),
             since=str(getattr(messages[0], "created_at", "") or "")[:16] if messages else "",
             tools=_tools_of(messages),
+            largest=_largest_of(messages),
+            is_split=_is_split(messages, keeps),
         )
+        failures = dict.fromkeys([*self.failures, *[text async for text in _failures_of(messages)]])
         new = tuple(requests_of(messages, reference=reference))
         known = {request.id for request in new}
         return replace(
@@ -131,6 +153,7 @@ class SummaryState:
             stubs=(*self.stubs, stub),
             users=(*(request for request in self.users if request.id not in known), *new),
             ledger=await self.ledger.read(messages),
+            failures=tuple(failures)[-MOST_FAILURES:],
         )
 
     def to_json(self, limit_bytes: int = JSON_BYTES) -> dict[str, Any]:
@@ -152,6 +175,7 @@ class SummaryState:
             "users": users,
             "fields": fields,
             "notes": list(notes.values()),
+            "failures": list(self.failures),
         }
         room = max(int(_LEDGER_LEAST_BYTES * scale), limit_bytes - _json_bytes(head))
         return {**head, "ledger": self.ledger.to_json(min(room, int(_LEDGER_MOST_BYTES * scale)))}
@@ -168,6 +192,7 @@ class SummaryState:
             ledger=Ledger.from_json(data.get("ledger")),
             fields=dict(fields) if isinstance(fields, Mapping) else {},
             notes=tuple(note for note in _list_of(data.get("notes")) if isinstance(note, str)),
+            failures=tuple(text for text in _list_of(data.get("failures")) if isinstance(text, str))[-MOST_FAILURES:],
         )
 
 
@@ -200,6 +225,43 @@ def _tools_of(messages: "Sequence[Msg]") -> str:
         if named
         else ""
     )
+
+
+def _largest_of(messages: "Sequence[Msg]") -> str:
+    """Return the text that is most of what these messages say, in words; nothing where none is large or most of it."""
+    sizes = [(sum(map(len, raw_texts(block))), block, message) for message in messages for block in message.content]
+    size, block, message = max(sizes, key=lambda item: item[0], default=(0, None, None))
+    if (
+        block is None
+        or message is None
+        or size < _OVERSIZED_CHARS
+        or size < _OVERSIZED_SHARE * sum(s for s, *_ in sizes)
+    ):
+        return ""
+    names = {"tool_result": "a result of", "tool_call": "a call of", "hint": "a hint to", "thinking": "the thinking of"}
+    who = block.name if block.type in {"tool_result", "tool_call"} else message.name or message.role
+    return f"{names.get(block.type, 'a text of')} {clipped(who, _NAME_CHARS)} with {size} characters"
+
+
+def _is_split(messages: "Sequence[Msg]", keeps: "Sequence[Msg]") -> bool:
+    """Return whether the turn in which a part ends goes on in what stays."""
+    if not messages or not keeps:
+        return False
+    return keeps[0].role == "assistant" or messages[-1].id in {message.id for message in keeps}
+
+
+async def _failures_of(messages: "Sequence[Msg]") -> AsyncIterator[str]:
+    """Yield what failed in these messages, oldest first; what was scanned before costs a look-up."""
+    for message in messages:
+        for block in message.content:
+            if block.type == "tool_result":
+                facts = await scan_block(block, role=message.role)
+                if facts.problem is not None:
+                    said = " / ".join(facts.errors) or without_markers(
+                        "\n".join(raw_texts(block))[: 4 * _FAILURE_CHARS]
+                    )
+                    code = f" (exit {facts.exit_code})" if facts.exit_code else ""
+                    yield f"{clipped(block.name, _NAME_CHARS)}{code}: {clipped(said, _FAILURE_CHARS)}"
 
 
 def _head_and_tail(text: str, limit_chars: int, reference: str | None) -> str:
@@ -249,6 +311,7 @@ def _stub_of(item: object) -> Stub | None:
             "unnamed": int(unnamed),
             "since": str(since),
             "tools": str(tools),
+            **rest,
         }:
             named = tuple(reference for reference in references if isinstance(reference, str))
             return Stub(
@@ -260,6 +323,8 @@ def _stub_of(item: object) -> Stub | None:
                 unnamed=unnamed,
                 since=since,
                 tools=tools,
+                largest=str(rest.get("largest", "")),  # states of before have neither
+                is_split=rest.get("is_split") is True,
             )
     return None
 
