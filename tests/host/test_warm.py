@@ -6,7 +6,7 @@ import pytest
 from agentscope.message import SystemMsg, ToolCallBlock
 from agentscope.middleware import MiddlewareBase
 
-from ctxkit import CompressionMiddleware, ContextConfig, LadderConfig, SummaryConfig
+from ctxkit import CompressionMiddleware, ContextConfig, LadderConfig, SummaryConfig, prefix_audit, wire_request
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import applied, fetches, history, make_agent, memory_offloader, text_of, user, words
 from tests.host.summaries import GOOD
@@ -135,6 +135,29 @@ async def test_what_another_middleware_puts_into_a_request_stays_in_what_a_summa
     summary = model.summary_requests[0]
     before = model.requests[model.requests.index(summary) - 1]
     assert text_of(summary.messages).startswith(text_of(before.messages))
+
+
+@pytest.mark.row("X5")
+@pytest.mark.parametrize("kind", [None, Appends, Inserts, Prompts])
+async def test_a_summary_call_in_the_background_begins_with_one_of_the_requests_before_it(kind):
+    # The agent goes on meanwhile, so the very last request may be one that was sent beside it.
+    model = a_model(fetches(30, size=2400))
+    settings = ContextConfig(
+        trigger_ratio=0.8, summary=SummaryConfig(retry_delay_s=0.0), ladder=LadderConfig(rungs=("summarize",))
+    )
+    middlewares = [CompressionMiddleware(), *([kind()] if kind else [])]
+    agent = make_agent(model, config=settings, offloader=memory_offloader(), middlewares=middlewares)
+
+    await agent.reply(user("Look up thirty topics."))
+
+    assert applied(agent)[0].is_prepared
+    for summary in model.summary_requests:
+        place = model.requests.index(summary)
+        after = await wire_request(model, summary.messages, summary.tools)
+        before = [
+            await wire_request(model, sent.messages, sent.tools) for sent in model.requests[max(0, place - 2) : place]
+        ]
+        assert max([(await prefix_audit(sent, after)).share for sent in before]) == 1.0
 
 
 @pytest.mark.row("X5")
