@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -166,7 +167,8 @@ class Climb:
         left = lighter(self.situation, edits)
         here = replace(left, request_tokens=round(self._left(edits)))
         try:
-            planned = tuple(strategy.plan_edits(here))
+            # Beside the loop: it may look at thousands of blocks, and it may be a user's.
+            planned = await asyncio.to_thread(lambda: tuple(strategy.plan_edits(here)))
             problem = self._problem(planned)
         except Exception as exc:
             logger.exception("the strategy %r failed", name)

@@ -34,7 +34,7 @@ class Situation:
 
 
 class Strategy(Protocol):
-    """Makes edits from a situation; pure, without I/O.
+    """Makes edits from a situation; pure, without I/O. It is called in a thread, beside the event loop.
 
     A strategy of your own may have a `name`, which receipts and explanations show; else its class's name is shown. What
     it raises costs its edits and no more; edits that break a rule of `ctxkit.invariants` are not applied.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from dataclasses import dataclass
 
 import pytest
 from agentscope.agent import Agent
 from agentscope.message import AssistantMsg, Msg, TextBlock, ThinkingBlock, ToolResultBlock
 
-from ctxkit import ContextConfig, LadderConfig, Receipt, StoreOffloader
+from ctxkit import ContextConfig, Edit, LadderConfig, Receipt, Situation, StoreOffloader
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import (
     applied,
@@ -155,3 +157,30 @@ async def test_what_was_cleared_once_has_the_same_bytes_after_the_next_climb():
     after = [line for line in outcome.text.splitlines() if line.startswith("[Cleared")]
     assert after[: len(before)] == before
     assert len(after) > len(before)
+
+
+class Patient:
+    """Waits, while it looks at a context, for something that only the event loop can do."""
+
+    def __init__(self) -> None:
+        self.is_asked = threading.Event()
+        self.is_served = threading.Event()
+        self.outcomes: list[bool] = []
+
+    def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
+        self.is_asked.set()
+        self.outcomes.append(self.is_served.wait(timeout=10))
+        return ()
+
+
+async def test_other_tasks_go_on_while_a_strategy_looks_at_a_context():
+    strategy = Patient()
+    ladder = LadderConfig(rungs=(strategy, "summarize"))
+    model = ScriptedModel(["Done."], context_size=8_000)
+    agent = make_agent(model, config=ContextConfig(trigger_ratio=0.5, ladder=ladder), offloader=memory_offloader())
+    agent.state.context.extend(history(12, size=350))
+    task = asyncio.ensure_future(agent.reply(user("And now?")))
+    assert await asyncio.to_thread(strategy.is_asked.wait, 10)
+    strategy.is_served.set()
+    await task
+    assert strategy.outcomes == [True]
