@@ -68,6 +68,7 @@ class Drafts:
             instructions=focus,
             ledger=self._layers.current().ledger,
             context=reading.request.messages,
+            pins=[pin.text for pin in kit.pins.all() if pin.where != "context"],
         )
         with counting() as redacted:
             failed: Draft | None = None
