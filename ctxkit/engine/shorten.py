@@ -10,9 +10,9 @@ from ctxkit.errors import StoreWriteError
 from ctxkit.offload.redact import clear_start, redactor_of
 from ctxkit.plan import EditKind
 from ctxkit.results import Limits, defuse, shorten_arguments, shorten_pieces, shorten_text
+from ctxkit.strategies.cleared import with_reference
 from ctxkit.strategies.images import is_image
 from ctxkit.strategies.ladder import LEAVING, REPLACING
-from ctxkit.strategies.stub import with_reference
 from ctxkit.view import Place
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ctxkit.strategies.cleared import LEAST_TOKENS, clear_edit, cleared_text
 from ctxkit.strategies.settled import settled
-from ctxkit.strategies.stub import LEAST_TOKENS, clear_edit, cleared_text
 
 if TYPE_CHECKING:
     from ctxkit.plan import Edit

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ctxkit.ledger.calls import call_of
+from ctxkit.strategies.cleared import called, clear_edit, superseded_text
 from ctxkit.strategies.settled import is_shortened, settled, text_of_result
-from ctxkit.strategies.stub import called, clear_edit, superseded_text
 
 if TYPE_CHECKING:
     from agentscope.message import ToolCallBlock

@@ -16,9 +16,9 @@ from ctxkit.host._codec import HostCodec
 from ctxkit.plan import Edit, EditKind
 from ctxkit.schema import summary_json_schema
 from ctxkit.strategies import Situation
+from ctxkit.strategies.cleared import with_reference
 from ctxkit.strategies.images import is_image
 from ctxkit.strategies.ladder import plan_ladder, shorten_more
-from ctxkit.strategies.stub import with_reference
 from ctxkit.view import Place, View
 from tests.property.contexts import Context
 

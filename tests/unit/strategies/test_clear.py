@@ -18,7 +18,7 @@ from ctxkit.strategies import (
     Situation,
     Strategy,
 )
-from ctxkit.strategies.stub import cleared_text, with_reference
+from ctxkit.strategies.cleared import cleared_text, with_reference
 from tests.unit.fakes import (
     FakeBlock,
     FakeMsg,

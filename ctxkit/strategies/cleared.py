@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ctxkit.strategies.settled import Settled
 
 NOT_STORED: Final = "not stored"
-"""What a stub says in place of a reference where there is none."""
+"""What the line says in place of a reference where there is none."""
 _ORIGINAL: Final = f"Original: {REFERENCE}"
 _ENDED_OTHERWISE: Final = {"interrupted": "interrupted", "denied": "denied"}
 """The host's states in plain words; its own are members of an enumeration."""
