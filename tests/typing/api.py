@@ -13,6 +13,8 @@ from agentscope.tool import Toolkit
 from agentscope.workspace import LocalWorkspace as HostWorkspace
 
 from ctxkit import (
+    AfterCompression,
+    BeforeCompression,
     CompressionMiddleware,
     ConfigError,
     ContextConfig,
@@ -20,7 +22,9 @@ from ctxkit import (
     CtxkitError,
     Edit,
     FileStore,
+    HooksConfig,
     HostCodec,
+    LadderConfig,
     LocalWorkspace,
     MemorySessionStore,
     MemoryStore,
@@ -36,10 +40,12 @@ from ctxkit import (
     Retention,
     SessionMiddleware,
     SessionStore,
+    Situation,
     SqliteSessionStore,
     Store,
     StoreError,
     StoreOffloader,
+    Strategy,
     SummaryConfig,
     SummaryGenerator,
     TranscriptSessionStore,
@@ -130,6 +136,30 @@ def offloaders_and_stores_are_protocols() -> None:
     stores: list[Store] = [FileStore("workspace"), MemoryStore()]
     offloaders: list[Offloader] = [Shelf(), *(StoreOffloader(store, HostCodec()) for store in stores)]
     del offloaders
+
+
+class Nothing:
+    """A strategy of a user's own has one method and no base class."""
+
+    def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
+        assert_type(situation.pinned, frozenset[int])
+        return ()
+
+
+def told(record: AfterCompression) -> None:
+    assert_type(record.receipt, Receipt)
+
+
+async def announced(record: BeforeCompression) -> None:
+    assert_type(record.plan, Plan)
+
+
+def rungs_and_hooks_are_a_users_own() -> ContextConfig:
+    strategy: Strategy = Nothing()
+    return ContextConfig(
+        ladder=LadderConfig(rungs=(strategy, "clear_results", "summarize"), keep_results=3),
+        hooks=HooksConfig(before_compression=[announced], after_compression=[told]),
+    )
 
 
 async def a_summary_can_be_had_without_an_agent(model: ChatModelBase, messages: Sequence[Msg]) -> TextBlock:
