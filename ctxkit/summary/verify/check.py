@@ -10,6 +10,7 @@ from ctxkit.summary.verify.instructions import with_reports
 from ctxkit.summary.verify.invented import MOST_MARKS, with_marks
 from ctxkit.summary.verify.kept import Fact, with_facts
 from ctxkit.summary.verify.numbers import keyed_claims, numbers_against
+from ctxkit.summary.verify.rivals import rivals_of
 from ctxkit.summary.verify.sources import Sources
 from ctxkit.summary.verify.status import RECORD, with_status
 
@@ -67,7 +68,8 @@ async def verify_fields(
         why = f"{len(unknown)} of the {len(named)} names and numbers in it stand nowhere in the conversation: {names}."
         return Verified(fields=fields, claims=len(named), unverified=_said(unknown), problems=(why,))
     keyed = {claim: key for text, claims in found.items() for claim, key in keyed_claims(text, claims).items()}
-    wrong = await numbers_against(keyed, sources)
+    numbers = [claim for claim in named if claim.kind in {"number", "version"} and claim not in unknown]
+    wrong = {**await rivals_of(numbers, sources), **await numbers_against(keyed, sources)}
     invented = {claim.text for claim in unknown[:MOST_MARKS]}
     about = "\n".join(found)
     changed: dict[str, str] = {}

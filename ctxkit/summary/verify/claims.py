@@ -71,6 +71,16 @@ _ABOUT: Final = re.compile(
 )
 """What stands before an estimate, which claims nothing to the letter."""
 
+_ROUND_CHARS: Final = 80
+_STEM_CHARS: Final = 5
+"""Enough to tell words apart, and the same in `release` and `released`."""
+_WORD: Final = re.compile(r"[a-z]{4,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+_COMMON: Final = frozenset(
+    "with from that this were have been will would should could into onto also each then than there these those which when what"
+    " where their they them some such only over more most less very after before about around does done made make used using".split()
+)
+_CUT: Final = ("…", "[...]", "...")
+"""What code puts where it cut a text, often within a name."""
 _DIGITS: Final = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _KNOWN_TO_ALL: Final = re.compile(
     r"""(?:[a-z]\.)+[a-z]|etc|n/a|v?[x\d](?:\.[xyz])+                                                       # e.g., vX.Y.Z
@@ -94,6 +104,8 @@ class Claim:
     """In lower case; the claim holds where one of them stands in a source."""
     near: tuple[str, ...] = ()
     """Of a number with a unit: what must stand beside it, one of these."""
+    about: tuple[str, ...] = ()
+    """Of a number or version: beginnings of the words beside it in its line."""
 
 
 def claims_in(text: str) -> list[Claim]:
@@ -117,18 +129,26 @@ def _claim_of(match: "re.Match[str]", text: str) -> Claim | None:
     stop = match.start() + len(said)
     if len(said) > _MOST_CHARS or _KNOWN_TO_ALL.fullmatch(said):
         return None
+    if text[stop : stop + 6].lstrip().startswith(_CUT) or text[: match.start()][-6:].rstrip().endswith(_CUT):
+        return None
     if group == "number":
         before = text[max(0, match.start() - _ABOUT_CHARS) : match.start()]
-        return None if _ABOUT.search(before) else _number(said, stop)
+        return None if _ABOUT.search(before) else _number(said, stop, _words_round(text, match.start(), stop))
     if len(said) < _LEAST_CHARS or (group == "path" and not _is_path(said)):
         return None
     key = said.lower().removeprefix("./")
     if group == "version":
-        return Claim(kind="version", text=said, stop=stop, keys=(key.removeprefix("v"),))
+        return Claim(
+            kind="version",
+            text=said,
+            stop=stop,
+            keys=(key.removeprefix("v"), key),
+            about=_words_round(text, match.start(), stop),
+        )
     return Claim(kind="path" if group in {"path", "file"} else "id", text=said, stop=stop, keys=(key,))
 
 
-def _number(said: str, stop: int) -> Claim | None:
+def _number(said: str, stop: int, about: tuple[str, ...]) -> Claim | None:
     digits = _DIGITS.search(said)
     if digits is None:
         return None
@@ -137,7 +157,15 @@ def _number(said: str, stop: int) -> Claim | None:
     keys = tuple(dict.fromkeys((digits[0].rstrip(","), plain, short, f"{short}.0")))
     unit = said[digits.end() :].strip(" -").lower()
     family = next((f for f in _UNIT_FAMILIES if unit in f or unit.rstrip("s") in f), ()) if unit else ()
-    return Claim(kind="number", text=said, stop=stop, keys=keys, near=family)
+    return Claim(kind="number", text=said, stop=stop, keys=keys, near=family, about=about)
+
+
+def _words_round(text: str, start: int, stop: int) -> tuple[str, ...]:
+    """Return the beginnings of the words beside a number, in its line."""
+    before = text[max(0, start - _ROUND_CHARS) : start].rpartition("\n")[2]
+    behind = text[stop : stop + _ROUND_CHARS].partition("\n")[0]
+    words = [*_WORD.findall(before.lower()), *_WORD.findall(behind.lower())]
+    return tuple(dict.fromkeys(word[:_STEM_CHARS] for word in words if word not in _COMMON))
 
 
 def _is_path(said: str) -> bool:

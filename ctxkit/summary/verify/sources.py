@@ -121,13 +121,22 @@ def _without_unverified(text: str) -> str:
 
 
 def _stands(key: str, text: str, near: Sequence[str] = (), *, begins_path: bool = False) -> bool:
-    """Return whether a key stands in a text as a word of its own, beside one of some other words where that is asked."""
+    """Return whether a key stands in a text as a word of its own, among the words that are asked for.
+
+    Args:
+        key: What is looked for, in lower case.
+        text: A text in lower case.
+        near: Units, one of which must stand beside it.
+        begins_path: Whether it must be no end of a longer path.
+    """
     at = text.find(key)
     while at >= 0:
         stop = at + len(key)
-        whole = not (_goes_on(text, at - 1, -1, key[0]) or _goes_on(text, stop, 1, key[-1]))
+        goes_on = _goes_on(text, at - 1, -1, key[0]) or _goes_on(text, stop, 1, key[-1])
+        if near and goes_on:  # `32GB`, `t=32ms`
+            goes_on = text[stop : stop + 1].isdigit() or text[at - 1 : at].isalnum()
         below = begins_path and text[at - 1 : at] in {"/", "\\"}
-        if whole and not below and (not near or _is_near(text, at, stop, near)):
+        if not goes_on and not below and (not near or _is_near(text, at, stop, near)):
             return True
         at = text.find(key, at + 1)
     return False

@@ -108,8 +108,9 @@ def _plain(command: str) -> str:
 
 def _of_commands(sentence: str, newest: Mapping[str, Command]) -> str | None:
     """Return what the record shows of the command that a sentence speaks of, where the sentence says otherwise."""
-    says_done = _DONE.search(sentence) is not None and not _HEDGED.search(sentence)
-    says_failed = _FAILS.search(sentence) is not None and not _PAST.search(sentence)
+    prose = _QUOTED.sub("it", sentence)
+    says_done = _DONE.search(prose) is not None and not _HEDGED.search(prose)
+    says_failed = _FAILS.search(prose) is not None and not _PAST.search(prose)
     if not (says_done or says_failed):
         return None
     for command in _meant(sentence, newest):
@@ -151,7 +152,7 @@ def _shares_error(sentence: str, outcome: str) -> bool:
 
 def _of_files(sentence: str, ledger: Ledger, about: str) -> str | None:
     """Return what the record shows of a file that a sentence says was created or deleted, where it was the other way."""
-    if not re.search(r"creat|add|wrote|written|delet|remov", sentence, re.IGNORECASE):
+    if not re.search(r"creat|add|wrote|written|exist|delet|remov", sentence, re.IGNORECASE):
         return None
     for path, state in ledger.files.items():
         name = path.rpartition("/")[2]
