@@ -114,6 +114,7 @@ async def test_a_compression_stores_asks_writes_its_plan_and_summary_saves_and_s
         "asked",
         "stored plan",
         "stored summary",
+        "stored change",
         "saved",
         "swapped",
     ]
