@@ -251,6 +251,7 @@ class Compression:
             settings=run.settings,
             model_key=run.reading.model_key,
             cleared=_cleared(view, edits, run),
+            tools=run.reading.request.tools,
         )
 
     async def _draft(self, told: Sequence[Edit], *, is_last_resort: bool) -> Draft | None:

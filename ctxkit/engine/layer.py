@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctxkit.ledger import scan_block
 from ctxkit.offload.redact import redact_messages, redactor_of
 from ctxkit.summary import SummaryState, render
+from ctxkit.summary.reminder import reminder_text
 from ctxkit.summary.render import shortened
 from ctxkit.tokens import serve_loop
 
@@ -28,6 +29,8 @@ _ITS_OWN = "its own"
 """In place of a digest: the state belongs to the summary that is restored with it."""
 DROPPED = "[Earlier messages truncated]"
 """What the layer says of messages that left without a summary (Digitorn's words)."""
+_REMINDER_SHARE = 0.25
+"""Share of the layer that a reminder may have."""
 _FOREIGN_CHARS = 6000
 """How much is kept of a summary that somebody else wrote."""
 
@@ -103,6 +106,7 @@ class Layers:
         settings: Settings,
         model_key: str,
         cleared: Sequence[Msg] = (),
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Layer:
         """Return the layer that follows when messages leave the context.
 
@@ -116,6 +120,7 @@ class Layers:
             settings: Template and shares.
             model_key: The model at hand.
             cleared: What goes besides from what stays, as messages; its facts are kept.
+            tools: The tool schemas of the request, which a reminder names.
         """
         leaves = await redact_messages(leaves, redactor_of(settings.privacy), self._kit.codec)
         state = await self.current().absorb(leaves, tokens=tokens, reference=reference, keeps=keeps)
@@ -129,15 +134,20 @@ class Layers:
             return round(await gauge.pieces_tokens(text, model_key=model_key))
 
         pins = await shortened(self._kit.pins.layer_text(leaves, keeps), budget_tokens, count, reference=reference)
+        reminder = ""
+        if settings.summary.reminder:
+            reminder = reminder_text(tools, state.ledger, most_tools=settings.summary.reminder_tools)
+            reminder = await shortened(reminder, int(_REMINDER_SHARE * budget_tokens), count)
+        beside = sum([await count(text) for text in (pins, reminder) if text])
         texts = await render(
             state,
             template=settings.summary_template,
-            budget_tokens=budget_tokens - (await count(pins) if pins else 0),
+            budget_tokens=budget_tokens - beside,
             config=settings.summary,
             count=count,
             exclude=await _named_in(keeps),
         )
-        pieces = [self._kit.codec.text(text) for text in (*([pins] if pins else []), *texts)]
+        pieces = [self._kit.codec.text(text) for text in (pins, *texts, reminder) if text]
         return Layer(state=state, pieces=pieces, tokens=await gauge.pieces_tokens(pieces, model_key=model_key))
 
     async def with_facts(
