@@ -49,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Measure ctxkit beside AgentScope's built-in.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"some of {', '.join(benchmarks())}; all if none")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each case, default 1")
-    parser.add_argument("--short", action="store_true", help="a smaller form of each, about seven minutes together")
+    parser.add_argument("--short", action="store_true", help="a smaller form of each, about ten minutes together")
     parser.add_argument("--strict", action="store_true", help="fail where a target is missed")
     parser.add_argument("--json", type=Path, default=RESULTS / "all.json", help="where all figures go together")
     options = parser.parse_args()

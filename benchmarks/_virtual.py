@@ -26,7 +26,9 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         """Return the seconds that were slept so far."""
         return self._now
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]  # its signature needs a TypeVarTuple to say the same
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Run a function in a thread; the clock stands still until it has ended."""
         self._working += 1
         future = super().run_in_executor(executor, func, *args)

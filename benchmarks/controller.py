@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from benchmarks._trajectory import Trajectory
 
 WINDOW, STEPS = 200_000, 300
-MULTIPLES = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0)
+MULTIPLES: tuple[float, ...] = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0)
 SHORT_MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 MOST_RATIO = 0.9
 """The latest trigger that AgentScope allows."""
 KEPT_STEPS = 5
 """The newest messages keep the growth of so many steps, as they do under the controller."""
-SHEET_NAMES = (MAIN_SHEET, "r0.02 w1", "r0.20 w1")
+SHEET_NAMES: tuple[str, ...] = (MAIN_SHEET, "r0.02 w1", "r0.20 w1")
 WANTED = 1.03
 CONTROLLER = "mode cost"
 DECIDE = import_module("ctxkit.triggers.decide")
@@ -199,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.short:
         sheets, multiples, seeds = (MAIN_SHEET,), SHORT_MULTIPLES, 1
     rows = run_without_waiting(measure_all(sheets, multiples, seeds=seeds, others=not options.short))
-    console = Console()
+    console = Console(width=120)
     show(rows, console)
     return conclude("B7", targets(rows), [asdict(row) for row in rows], options=options, console=console)
 

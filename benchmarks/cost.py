@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = SHORT_CASES if options.short else CASES
     seeds = 1 if options.short else options.seeds
     rows = run_without_waiting(measure_all(cases, seeds=seeds))
-    console = Console()
+    console = Console(width=120)
     show(rows, cases, console)
     return conclude("B6", targets(rows, cases), [asdict(row) for row in rows], options=options, console=console)
 

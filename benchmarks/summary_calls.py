@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from benchmarks._money import Arm
 
 LARGE_TOKENS = 60_000
-WINDOWS = (128_000, 200_000)
+WINDOWS: tuple[int, ...] = (128_000, 200_000)
 STEPS = 300
 HIT_WANTED, SHARE_WANTED = 0.98, 0.10
 CACHED_SHEETS = tuple(name for name, sheet in SHEETS.items() if sheet.cached < 1)
@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.short:
         windows, sheets, seeds = (200_000,), (MAIN_SHEET,), 1
     rows = run_without_waiting(measure_all(windows, sheets, seeds=seeds))
-    console = Console()
+    console = Console(width=120)
     show(rows, console)
     return conclude("B8", targets(rows), [asdict(row) for row in rows], options=options, console=console)
 

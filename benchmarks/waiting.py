@@ -154,7 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     quiet()
     windows, seeds = ((200_000,), 1) if options.short else (WINDOWS, options.seeds)
     rows = run_without_waiting(measure_all(windows=windows, seeds=seeds))
-    console = Console()
+    console = Console(width=120)
     show(rows, console)
     return conclude("B9", targets(rows), [asdict(row) for row in rows], options=options, console=console)
 
