@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctxkit import telemetry
 from ctxkit.engine.compress import Compression
 from ctxkit.engine.draft import Drafts
+from ctxkit.engine.hooks import Hooks
 from ctxkit.engine.journal import Journal
 from ctxkit.engine.kit import Kit
 from ctxkit.engine.layer import Layers
@@ -86,6 +87,7 @@ class Engine(Kit):
 
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
+        await self.pins.settle(is_reply_over=False)
         look = await self._watch.look(settings)
         self._preparer.looked()
         return look
@@ -98,18 +100,16 @@ class Engine(Kit):
         """Try no automatic compression for so many turns, as long as requests are safe to fit."""
         self._watch.rest_after_undo(turns)
 
-    async def can_wait(self, look: Look, settings: Settings) -> bool:
-        """Whether a compression that is due is left to a later step, since its summary is or can be made meanwhile.
+    def can_wait(self, look: Look, settings: Settings) -> bool:
+        """Whether a compression that is due is left to a later step, since its summary is being made and there is room.
 
         Args:
             look: What was seen before the step.
             settings: How to compress.
         """
-        if look.decision is None or not look.decision.is_due:
-            return False
-        await self._journal.look()
-        limit = settings.limit_tokens(self.gauge.window(self.port.model))
-        return self._preparer.has_room(look, settings, limit_tokens=limit)
+        is_due = look.decision is not None and look.decision.is_due
+        has_room = look.tokens + look.growth_tokens <= self._limit(settings)
+        return is_due and has_room and self._preparer.is_running and not self._preparer.is_ready
 
     async def preparation(self, look: Look, settings: Settings) -> Preparation | None:
         """Return what `prepare` needs, where it is time to make a summary in the background; measures the context.
@@ -118,9 +118,11 @@ class Engine(Kit):
             look: What was seen before the step.
             settings: How to summarise.
         """
-        if not self._preparer.is_time(look, settings):
+        if not self._preparer.is_time(look, settings, limit_tokens=self._limit(settings)):
             return None
         await self._journal.look()
+        if self._preparer.is_ready:
+            return None  # an earlier process has made it
         due = None if look.decision is None else replace(look.decision, is_due=True)
         run = self._run(settings, Reason.TRIGGER, self._tell_trouble, decision=due)
         chosen = await Compression(run=run, drafts=self._drafts).choose()
@@ -160,7 +162,10 @@ class Engine(Kit):
         async with PROCESS_LANES.enter(*first), self._lock(), PROCESS_LANES.enter(*lanes):
             decision = self._watch.decision if reason is Reason.TRIGGER else None
             run = self._run(settings, reason, emit, decision=decision)
-            compression = Compression(run=run, drafts=self._drafts, focus=focus, force=force, may_ask=not is_hurried)
+            hooks = Hooks(run)
+            compression = Compression(
+                run=run, drafts=self._drafts, focus=focus, force=force, may_ask=not is_hurried, hooks=hooks
+            )
             try:
                 receipt = await compression.carry_out()
             except Exception as exc:
@@ -168,10 +173,12 @@ class Engine(Kit):
                 self.receipts.append(failed)
                 self._watch.failed(exc)
                 await emit(telemetry.FAILED, failed.to_json())
+                await hooks.after(failed)
                 raise
             self.receipts.append(receipt)
             self._watch.ended(receipt, settings)
             self._preparer.ended(receipt)
+            await hooks.after(receipt)
             if run.is_cancelled:
                 raise asyncio.CancelledError
             return receipt
@@ -199,6 +206,10 @@ class Engine(Kit):
         """Take the events of a run in the background: what could not be stored is told at the next step."""
         if name == telemetry.STORE_FAILED:
             self.tell_later(name, **value)
+
+    def _limit(self, settings: Settings) -> int:
+        """Return the tokens that a request may have."""
+        return settings.limit_tokens(self.gauge.window(self.port.model))
 
     def _lock(self) -> asyncio.Lock:
         """Return the lock of the running event loop: an agent may live through several, one after the other."""

@@ -64,7 +64,10 @@ class Preparer:
         self._layers = layers
         self._journal = journal
         self._drafts = drafts
-        self._pace = Pace.from_json(kit.port.slot.get(_SLOT))
+        saved = kit.port.slot.get(_SLOT)
+        self._pace = Pace.from_json(saved)
+        self._floor = _whole(saved.get("floor")) if isinstance(saved, dict) else 0
+        """Tokens that the last compression left."""
         self._step: tuple[str, float] = ("", 0.0)
         self._failed_at: int | None = None
         """Tokens of the request at which there was none to be had; None where one was made since."""
@@ -90,8 +93,9 @@ class Preparer:
         self._step = ("", 0.0)  # a step in which a compression was waited for is no measure
         if receipt.outcome == "applied":
             self._failed_at = None
-            if receipt.summary not in {"none", "extractive"} and not receipt.is_prepared:
-                self._keep(self._pace.after_summary(receipt.seconds))
+            self._floor = receipt.tokens_after
+            is_timed = receipt.summary not in {"none", "extractive"} and not receipt.is_prepared
+            self._keep(self._pace.after_summary(receipt.seconds) if is_timed else self._pace)
             self.settle()
 
     @property
@@ -104,30 +108,24 @@ class Preparer:
         """Whether a summary has been prepared, as far as is known."""
         return self._journal.prepared() is not None
 
-    def is_time(self, look: Look, settings: Settings) -> bool:
-        """Whether a summary is to be begun before the next reasoning step."""
-        if not settings.summary.prepare or look.decision is None or self._is_resting(look, settings):
-            return False
-        if self.is_running or self.is_ready:
-            return False
-        growth, floor = look.growth_tokens, look.floor_tokens
-        start = self._pace.start_tokens(look.trigger_tokens, floor_tokens=floor, growth_tokens=growth)
-        return look.decision.is_due or look.tokens >= start
-
-    def has_room(self, look: Look, settings: Settings, *, limit_tokens: int) -> bool:
-        """Whether the reply can go on without a summary that is due, and have one a few steps later.
+    def is_time(self, look: Look, settings: Settings, *, limit_tokens: int) -> bool:
+        """Whether a summary is to be begun before the next reasoning step.
 
         Args:
             look: What was seen before the step.
             settings: How to summarise.
             limit_tokens: Tokens that a request may have.
         """
-        if self.is_ready or not settings.summary.prepare:
+        if not settings.summary.prepare or look.decision is None or self._is_resting(look, settings):
             return False
-        if self.is_running:
-            return look.tokens + look.growth_tokens <= limit_tokens
-        late = look.tokens + look.growth_tokens * (self._pace.steps + 1)
-        return self._pace.is_measured and late <= limit_tokens and not self._is_resting(look, settings)
+        if self.is_running or self.is_ready:
+            return False
+        growth = look.growth_tokens
+        if look.decision.is_due:
+            # Late: the reply goes on without a summary where there is room until it is there.
+            return self._pace.is_measured and look.tokens + growth * (self._pace.steps + 1) <= limit_tokens
+        floor = max(look.floor_tokens, self._floor)
+        return look.tokens >= self._pace.start_tokens(look.trigger_tokens, floor_tokens=floor, growth_tokens=growth)
 
     def begin(self, run: Run, edits: tuple[Edit, ...]) -> Preparation | None:
         """Return what `carry_out` needs, or None where nothing would leave or a summary is there already.
@@ -219,18 +217,24 @@ class Preparer:
             return None  # the agent is gone: whoever goes on with its session finds the summary in the store
 
     def _is_resting(self, look: Look, settings: Settings) -> bool:
-        """Whether the last one failed, and the context has hardly grown since."""
+        """Whether there was none to be had, and the context has not come half of the way to its trigger since."""
         if self._failed_at is None:
             return False
-        return look.tokens < self._failed_at + settings.triggers.min_gain_ratio * look.trigger_tokens
+        least = settings.triggers.min_gain_ratio * look.trigger_tokens
+        return look.tokens < self._failed_at + max(least, (look.trigger_tokens - self._failed_at) / 2)
 
     def _keep(self, pace: Pace) -> None:
         """Remember the pace, in the agent's state too."""
         self._pace = pace
         try:
-            self._kit.port.slot[_SLOT] = pace.to_json()
+            self._kit.port.slot[_SLOT] = {**pace.to_json(), "floor": self._floor}
         except ReferenceError:
             logger.debug("the agent whose pace was measured is gone")
+
+
+def _whole(value: object) -> int:
+    """Return a number of tokens that was saved; 0 where it is none."""
+    return max(0, value) if isinstance(value, int) else 0
 
 
 def let_go(kit: Kit, plan_id: str, draft: Draft | None, problem: str) -> None:

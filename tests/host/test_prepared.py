@@ -3,13 +3,12 @@
 import asyncio
 import gc
 import logging
-from itertools import pairwise
 
 import pytest
 from agentscope.message import AssistantMsg, TextBlock, ToolResultBlock
 from agentscope.state import AgentState
 
-from ctxkit import CompressionMiddleware, ContextConfig, SummaryConfig, TriggersConfig
+from ctxkit import CompressionMiddleware, ContextConfig, LadderConfig, SummaryConfig
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import (
     applied,
@@ -157,7 +156,8 @@ async def test_a_long_run_waits_for_no_summary_and_pays_for_none_twice():
                     waits.append(len(agent.model.summary_requests) - before)
                 yield event
 
-    agent = an_agent(GOOD, unhurried(fetches(90, size=SIZE)), middlewares=[Watched()])
+    config = a_config(ladder=LadderConfig(rungs=("summarize",)))
+    agent = an_agent(GOOD, unhurried(fetches(90, size=SIZE)), config=config, middlewares=[Watched()])
 
     await agent.reply(user("Look up the topics."))
     await settled()
@@ -167,6 +167,19 @@ async def test_a_long_run_waits_for_no_summary_and_pays_for_none_twice():
     assert 0 <= len(agent.model.summary_requests) - len(applied(agent)) <= 1
     assert sum(waits) == 0
     assert [number for number, one in enumerate(receipts(agent)) if one.outcome != "applied"] == []
+
+
+async def test_no_summary_is_prepared_where_a_cheaper_rung_will_do_and_nothing_waits_for_one():
+    agent = an_agent(GOOD, unhurried(fetches(90, size=SIZE)))
+
+    await agent.reply(user("Look up the topics."))
+    await settled()
+
+    kinds = {receipt.summary for receipt in applied(agent)}
+    assert kinds == {"warm", "none"}
+    assert all(receipt.is_prepared == (receipt.summary == "warm") for receipt in applied(agent))
+    assert all(receipt.tokens_before < receipt.limit_tokens + 1500 for receipt in applied(agent))
+    assert len(agent.model.summary_requests) <= sum(receipt.is_prepared for receipt in applied(agent)) + 1
 
 
 @pytest.mark.row("X6")
