@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ctxkit.engine import Engine
 from ctxkit.host._codec import HostCodec
+from ctxkit.host._hint import TrueHint
 from ctxkit.host._offload import guard_agent, guard_for
 from ctxkit.host._port import HostPort
 from ctxkit.host.context_config import settings_of
@@ -41,6 +42,7 @@ class Attached:
     def __init__(self, engine: Engine, *, offloader: object) -> None:
         self.engine = engine
         self.offloader = offloader
+        self.hint = TrueHint()
         self.preparing: asyncio.Task[None] | None = None
         """The task that last prepared a summary for the agent."""
         self._stepping: asyncio.Task[object] | None = None

@@ -13,6 +13,7 @@ from ctxkit.errors import ConfigError, ContextUnfitError, StoreError, SummaryErr
 from ctxkit.host import _recall_tools, _results
 from ctxkit.host._attached import Attachments
 from ctxkit.host._calls import call_fitting
+from ctxkit.host._hint import is_wanted
 from ctxkit.host._tasks import OwnedTasks
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import context_event
@@ -115,6 +116,7 @@ class CompressionMiddleware(MiddlewareBase):
                     return
                 yield item
         finally:
+            attached.hint.take_back(agent)
             await inner.aclose()
 
     async def on_reasoning(
@@ -126,6 +128,7 @@ class CompressionMiddleware(MiddlewareBase):
             async for item in next_handler():
                 yield item
             return
+        attached.hint.take_back(agent)
         async for event in self._make_room(attached, agent):
             yield event
         async for item in next_handler():
@@ -180,8 +183,10 @@ class CompressionMiddleware(MiddlewareBase):
         if attached is None:
             await next_handler()
             return
+        attached.hint.take_back(agent)
         config, instructions = input_kwargs.get("context_config"), input_kwargs.get("instructions")
         if config is None and instructions is None and attached.is_automatic:
+            await self._tell_true_trigger(attached, agent)
             return
         reason = Reason.TOOL if attached.is_in_tool(COMPRESSION_TOOL) else Reason.MANUAL
         await attached.engine.compress(
@@ -229,6 +234,17 @@ class CompressionMiddleware(MiddlewareBase):
                 await _recall_tools.register(agent, attached.engine)
         except Exception:
             logger.exception("ctxkit could not register its recall tools for agent %r", agent.name)
+
+    async def _tell_true_trigger(self, attached: Attached, agent: Agent) -> None:
+        """Let the host's hint about the coming compression name the tokens at which it will come."""
+        if not is_wanted(agent):
+            return
+        try:
+            trigger = await attached.engine.trigger_tokens(settings_of(agent.context_config))
+        except Exception:
+            logger.exception("ctxkit could not tell the trigger of agent %r", agent.name)
+            return
+        attached.hint.lend(agent, trigger)
 
     async def _make_room(self, attached: Attached, agent: Agent) -> AsyncGenerator[ContextEvent, None]:
         """Compress where it is due, with events while it lasts; only refusal and cancellation leave this."""

@@ -30,7 +30,7 @@ moments = st.builds(
     limit_tokens=st.integers(2_000, 1_000_000),
     context_size=st.integers(2_000, 1_000_000),
     ratio_tokens=st.integers(1_000, 900_000),
-    is_ratio_explicit=st.just(False),  # noqa: FBT003 - a strategy of Hypothesis
+    is_ratio_explicit=st.just(False),
     floor_tokens=st.integers(0, 1_000_000),
     edit_cost=st.floats(0, 1e7),
     price=st.builds(Price, cached=st.floats(0, 1), written=st.floats(1, 2)),
