@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ctxkit.config.checks import one_of, ratio, refuse, tool_names
+from ctxkit.config.checks import one_of, ratio, refuse, tool_names, whole
 
 MarkerPlacement = Literal["gap", "end"]
 """Where the truncation marker stands: between head and tail, or at the end of what is kept."""
@@ -16,6 +16,12 @@ class ResultsConfig:
 
     limit_ratio: float = 0.25
     """One result keeps at most this share of the context size, (0, 1]; the host's `tool_result_limit` applies beside it."""
+    limit_tokens: int = 8000
+    """One result keeps at most so many tokens in windows of any size, at least 1, unless `tool_result_limit` was set.
+
+    A result is read at each later step, and a large one soon costs more than the steps themselves (benchmarks/cost.py):
+    the agent pages through the whole of it with `read_context`.
+    """
     paste_limit_ratio: float = 0.25
     """One user message, hint or tool-call argument keeps at most this share of the context size, (0, 1]."""
     head_ratio: float = 0.6
@@ -31,6 +37,7 @@ class ResultsConfig:
 
     def __post_init__(self) -> None:
         ratio(self, "limit_ratio")
+        whole(self, "limit_tokens", least=1)
         ratio(self, "paste_limit_ratio")
         ratio(self, "head_ratio")
         one_of(self, "marker", ("gap", "end"))

@@ -39,11 +39,35 @@ class Settings:
     """Whether somebody set `trigger_ratio`, so that it wins over `triggers.mode`."""
     is_reserve_explicit: bool = True
     """Whether somebody set `reserve_ratio`; where not, a mode by price may keep less."""
+    is_result_limit_explicit: bool = True
+    """Whether somebody set `tool_result_limit`, so that it holds in place of `results.limit_tokens`."""
 
-    def trigger_tokens(self, context_size: int) -> int:
-        """Return the tokens above which a compression is due, for a window of `context_size` tokens."""
-        tokens = int(self.trigger_ratio * context_size)
-        return tokens if self.triggers.max_tokens is None else min(tokens, self.triggers.max_tokens)
+    def trigger_tokens(self, context_size: int, *, fixed_tokens: int = 0) -> int:
+        """Return the tokens above which a compression is due by ratio, for a window of `context_size` tokens.
+
+        Args:
+            context_size: Tokens of the window.
+            fixed_tokens: Tokens of the request that are no messages: system prompt, tools and summary.
+        """
+        return min(int(self.trigger_ratio * context_size), self.most_tokens(context_size, fixed_tokens=fixed_tokens))
+
+    def most_tokens(self, context_size: int, *, fixed_tokens: int = 0) -> int:
+        """Return the tokens above which a compression is due by any ratio and in any mode.
+
+        Args:
+            context_size: Tokens of the window.
+            fixed_tokens: Tokens of the request that are no messages: system prompt, tools and summary.
+        """
+        triggers, window = self.triggers, self.window
+        history = int(window.history_ratio * context_size)
+        limits = [context_size - min(window.reserve_floor_tokens, context_size - history)]
+        if history < context_size:
+            limits.append(fixed_tokens + history)
+        if triggers.max_tokens is not None:
+            limits.append(triggers.max_tokens)
+        if triggers.pressure_ratio is not None:
+            limits.append(int(triggers.pressure_ratio * self.limit_tokens(context_size)))
+        return min(limits)
 
     def limit_tokens(self, context_size: int) -> int:
         """Return the tokens that a request may have, the room for its answer left out."""
@@ -53,7 +77,9 @@ class Settings:
         """Return the tokens that one result of a tool may have."""
         limit = self.results.per_tool_limits.get(tool)
         if limit is None:
-            limit = min(self.tool_result_limit, int(self.results.limit_ratio * context_size))
+            limit = int(self.results.limit_ratio * context_size)
+            if not self.is_result_limit_explicit:
+                limit = min(limit, self.results.limit_tokens)
         return min(limit, self.tool_result_limit)
 
     def paste_limit(self, context_size: int) -> int:

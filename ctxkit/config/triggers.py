@@ -21,6 +21,9 @@ class TriggersConfig:
     """What the time of an automatic compression is chosen for."""
     max_tokens: int | None = None
     """Act above this many tokens too, whatever the window; `None` for no such limit."""
+    pressure_ratio: float | None = None
+    """Act where the request has more than this share of the window without its output reserve, (0, 1]; `None` for no such
+    limit."""
     max_messages: int | None = None
     """Act above this many messages, counted as a provider's format has them: a call, a result, a text."""
     max_turns: int | None = None
@@ -39,6 +42,8 @@ class TriggersConfig:
         for name in ("max_tokens", "max_messages", "max_turns"):
             if getattr(self, name) is not None:
                 whole(self, name, least=1)
+        if self.pressure_ratio is not None:
+            ratio(self, "pressure_ratio")
         ratio(self, "min_gain_ratio")
         whole(self, "cooldown_turns", least=0)
         whole(self, "breaker_failures", least=1)

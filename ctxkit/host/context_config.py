@@ -193,6 +193,7 @@ def settings_of(config: HostContextConfig) -> Settings:
         tool_result_limit=config.tool_result_limit,
         fallback_to_truncation=getattr(config, "compression_fallback_to_truncation", True),
         max_image_num=getattr(config, "max_image_num", 5),
+        is_result_limit_explicit="tool_result_limit" in config.model_fields_set,
         is_ratio_explicit="trigger_ratio" in config.model_fields_set,
         is_reserve_explicit="reserve_ratio" in config.model_fields_set,
         **sections,

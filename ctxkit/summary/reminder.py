@@ -69,7 +69,7 @@ def _named(names: Sequence[str]) -> str:
 
 def _accomplished(ledger: Ledger) -> list[str]:
     """Return lines that say what was done, newest first."""
-    changed = [f"{path} ({done})" for path, done in reversed(ledger.files.items()) if done != "read"][:_FILES]
+    changed = [f"{path} ({done})" for path, done in [*ledger.files.items()][::-1] if done != "read"][:_FILES]
     commands = [
         f"{command.text} -> {command.outcome}" for command in reversed(ledger.commands[-_COMMANDS:]) if command.outcome
     ]
