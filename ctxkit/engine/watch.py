@@ -77,7 +77,7 @@ class Watch:
 
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
-        reading = await self._kit.gauge.read(self._kit.port)
+        reading = await self._kit.gauge.read(self._kit.port, unsure_factor=settings.window.estimate_factor)
         await self._look_at_new(reading, settings)
         moment = await self._moment(reading, settings)
         decision = decide(moment, settings.triggers)
@@ -111,7 +111,7 @@ class Watch:
 
     async def foresee(self, settings: Settings) -> int:
         """Return the tokens at which a compression will be due if no boundary comes before; nothing is remembered."""
-        reading = await self._kit.gauge.read(self._kit.port)
+        reading = await self._kit.gauge.read(self._kit.port, unsure_factor=settings.window.estimate_factor)
         moment = await self._moment(reading, settings)
         return decide(replace(moment, boundary=None), settings.triggers).trigger_tokens
 
@@ -143,7 +143,8 @@ class Watch:
     def _applied(self, receipt: Receipt, settings: Settings) -> None:
         after = receipt.tokens_after
         room = settings.limit_tokens(self._kit.gauge.window(self._kit.port.model)) - after
-        decision = self.decision
+        decision, habits = self.decision, self._habits
+        edits = habits.edits.after(receipt)
         until = 0
         if after >= receipt.limit_tokens:
             # What no edit can free is above the trigger: half of what is left may fill before the next summary.
@@ -151,11 +152,8 @@ class Watch:
         elif decision is not None and (decision.keep_messages is not None or decision.keep_turns is not None):
             until = after + self._rest_step  # where the count cannot be met, not at each step
         elif decision is not None and decision.headroom_tokens is not None:
-            until = after + min(decision.headroom_tokens, room) // 2
-        habits = self._habits
-        self._habits = replace(
-            habits, edits=habits.edits.after(receipt), rest=habits.rest.after_edit(until_tokens=until)
-        )
+            until = edits.floor_tokens + min(decision.headroom_tokens, room) // 2
+        self._habits = replace(habits, edits=edits, rest=habits.rest.after_edit(until_tokens=until))
 
     def _failed(self, problem: str) -> None:
         """Wait with the next try until the context has grown a little; after some failures in a row until it is much fuller.
@@ -188,6 +186,8 @@ class Watch:
             boundary=self._boundary,
             is_task_open=self._is_task_open,
         )
+        before = await self._prefix_tokens(reading) if settings.window.history_ratio < 1 else 0.0
+        moment = replace(moment, most_tokens=settings.most_tokens(reading.context_size, fixed_tokens=round(before)))
         if settings.triggers.max_messages is not None or settings.triggers.max_turns is not None:
             view = self._kit.view()  # not long where it may not become so
             moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.turns))

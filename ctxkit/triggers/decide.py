@@ -59,6 +59,8 @@ class Moment:
     turns: int = 0
     keep_tokens: int = 0
     """Tokens that the newest messages keep."""
+    most_tokens: int | None = None
+    """Tokens at which one is due in any mode: `max_tokens`, `pressure_ratio`, and what the window's section leaves."""
     boundary: Boundary | None = None
     is_task_open: bool = False
     """Whether the agent has said that it works at a task, so that a boundary is to be expected."""
@@ -103,8 +105,11 @@ def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
         triggers: The limits, and the mode.
     """
     threshold = _threshold(moment, triggers)
-    if triggers.max_tokens is not None and triggers.max_tokens < threshold.tokens:
-        threshold = _Threshold(triggers.max_tokens, f"{triggers.max_tokens:,} tokens are the most (max_tokens)")
+    most = moment.most_tokens
+    if most is not None and most < threshold.tokens:
+        threshold = _Threshold(
+            most, f"{most:,} tokens are the most (max_tokens, pressure_ratio or the window's shares)"
+        )
     by_count = _by_count(moment, triggers)
     goal = HYSTERESIS_RATIO * min(threshold.tokens, max(1, moment.tokens))
     worth = triggers.min_gain_ratio * moment.context_size

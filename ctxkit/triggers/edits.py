@@ -24,7 +24,11 @@ class PastEdits:
     """What is expected of the next edit, from those before."""
 
     floor_tokens: int = 0
-    """Tokens of the request right after the last edit; 0 where there was none."""
+    """Tokens of the request right after an edit; 0 where there was none.
+
+    Where one leaves more than those before it, it counts in part only: a large result among the newest messages goes with
+    the next edit, and must not delay it.
+    """
     stable_tokens: int = 0
     """Of these, tokens at its beginning that the edit left as they were."""
     answer_tokens: float = _ANSWER_TOKENS
@@ -40,10 +44,10 @@ class PastEdits:
         """Return what is expected after one more edit."""
         usage = receipt.usage
         answer = self.answer_tokens if usage is None else _mean(self.answer_tokens, usage.output_tokens)
-        is_first = self.floor_tokens == 0
+        after, is_first = receipt.tokens_after, self.floor_tokens == 0
         return PastEdits(
-            floor_tokens=receipt.tokens_after,
-            stable_tokens=min(receipt.stable_tokens, receipt.tokens_after),
+            floor_tokens=after if is_first else min(after, (self.floor_tokens + after) // 2),
+            stable_tokens=min(receipt.stable_tokens, after),
             answer_tokens=answer,
             asked=_mean(self.asked, float(receipt.summary in {"warm", "structured", "staged"})),
             recalls=self.recalls if is_first else _mean(self.recalls, self.recalls_since),
@@ -54,7 +58,7 @@ class PastEdits:
         return self if self.floor_tokens == 0 else replace(self, recalls_since=self.recalls_since + 1)
 
     def floor(self, *, prefix_tokens: float, keep_tokens: float) -> int:
-        """Return the tokens that an edit leaves: as many as the last one did, or what is to be expected of the first.
+        """Return the tokens that an edit leaves: as those before did, or what is to be expected of the first.
 
         Args:
             prefix_tokens: Tokens before the messages: system prompt, tools, summary.

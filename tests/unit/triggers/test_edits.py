@@ -36,6 +36,13 @@ def test_later_ones_are_expected_to_leave_what_the_last_one_left():
     assert edits.floor(prefix_tokens=12_000, keep_tokens=10_000) == 31_000
 
 
+def test_one_edit_that_leaves_more_counts_by_half_and_one_that_leaves_less_at_once():
+    edits = PastEdits().after(receipt(after=30_000)).after(receipt(after=60_000))
+
+    assert edits.floor_tokens == 45_000
+    assert edits.after(receipt(after=31_000)).floor_tokens == 31_000
+
+
 def test_what_the_last_edit_kept_and_inserted_is_what_the_next_one_writes_anew():
     edits = PastEdits().after(receipt(answer=1_500))
 
