@@ -289,6 +289,10 @@ class AgentPort(Protocol):
         """
         ...
 
+    def append(self, message: Msg) -> None:
+        """Put a message at the end of the context."""
+        ...
+
     async def swap(self, swap: Swap) -> bool:
         """Change the context in one step, or return False where what the plan saw has changed meanwhile."""
         ...

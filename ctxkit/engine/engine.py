@@ -87,7 +87,7 @@ class Engine(Kit):
 
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
-        await self.pins.settle(is_reply_over=False)
+        self.pins.settle(is_reply_over=False)
         look = await self._watch.look(settings)
         self._preparer.looked()
         return look

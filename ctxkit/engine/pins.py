@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ctxkit.engine.layer import layer_text
 from ctxkit.errors import ConfigError
 from ctxkit.offload.render import render_record
-from ctxkit.port import Swap
 from ctxkit.view import View
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Pins:
         texts = [one["text"] for one in self._saved() if one["id"] not in whole or one["text"] in shown]
         return "\n\n".join([TITLE, *texts]) if texts else ""
 
-    async def settle(self, *, is_reply_over: bool = True) -> None:
+    def settle(self, *, is_reply_over: bool = True) -> None:
         """Let texts that were pinned stand at the end of the context, where they change no byte of a prompt cache.
 
         Between a call and its result they wait: for the next turn, or for the summary layer.
@@ -108,9 +107,8 @@ class Pins:
         view = View(self._port.context, agent_name=self._port.name, reply_id=self._port.reply_id)
         if view.unfinished or (view.is_running_last and not is_reply_over):
             return
-        said = [self._codec.with_id(self._codec.user_message(one["text"]), one["id"]) for one in waiting]
-        context = [*view.messages, *said]
-        await self._port.swap(Swap(seen=view.messages, seen_contents=view.contents, context=context))
+        for one in waiting:
+            self._port.append(self._codec.with_id(self._codec.user_message(one["text"]), one["id"]))
 
     async def add(self, message: Msg, *, tokens: int, budget_tokens: int, is_text: bool = False) -> Pin:
         """Pin a message.

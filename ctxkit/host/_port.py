@@ -184,6 +184,10 @@ class HostPort:
         if hold is not None:
             await hold.save()
 
+    def append(self, message: Msg) -> None:
+        """Put a message at the end of the context."""
+        self.agent.state.context.append(message)
+
     async def swap(self, swap: Swap) -> bool:
         """Change the context in one step, or return False where what the plan saw has changed meanwhile."""
         state = self.agent.state

@@ -106,7 +106,7 @@ class Desk:
                 await run.measure()
                 budget, tokens = round(run.pins_room), round(await _measured(run, message))
             pin = await kit.pins.add(message, tokens=tokens, budget_tokens=budget, is_text=is_text)
-            await kit.pins.settle()
+            kit.pins.settle()
             return next(one for one in kit.pins.all() if one.id == pin.id)
 
     def unpin(self, pin_id: str) -> bool:
@@ -137,7 +137,7 @@ class Desk:
             undone = await Undo(kit=self._kit, layers=self._layers, emit=emit).carry_out(plan_id, settings)
             if undone.outcome == "undone":
                 self._rest(REST_TURNS)
-                await self._kit.pins.settle()
+                self._kit.pins.settle()
             return undone
 
     async def _tokens(self, message: Msg) -> int:
