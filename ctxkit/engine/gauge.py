@@ -42,15 +42,21 @@ class Gauge:
         """Return the tokens of a model's window: what it claims, or less where its provider taught better."""
         return self.meter.limit(model.key, model.context_size)
 
-    async def read(self, port: AgentPort) -> Reading:
-        """Measure the request that the host would send now."""
+    async def read(self, port: AgentPort, *, unsure_factor: float = 1.0) -> Reading:
+        """Measure the request that the host would send now.
+
+        Args:
+            port: The agent.
+            unsure_factor: What the estimate is multiplied by until the provider has reported a usage.
+        """
         model = port.model
         request = await port.request()
         weight = await self.meter.weigh_request(request.messages, request.tools, model_key=model.key)
+        tokens = self.meter.estimate(weight, model_key=model.key)
         return Reading(
             request=request,
             weight=weight,
-            tokens=self.meter.estimate(weight, model_key=model.key),
+            tokens=tokens if self.meter.is_anchored(model.key) else round(unsure_factor * tokens),
             context_size=self.window(model),
             model_key=model.key,
         )

@@ -87,14 +87,15 @@ class Run:
 
     async def measure(self) -> None:
         """Measure the request and the context that the run is about."""
-        self.reading = await self.kit.gauge.read(self.kit.port)
+        self.reading = await self.kit.gauge.read(self.kit.port, unsure_factor=self.settings.window.estimate_factor)
         self.tokens_before = self.reading.tokens
         self.situation = await self.kit.gauge.situation(
             self.reading, self.kit.view(), self.kit.port.summary, self.settings
         )
         self.situation = replace(self.situation, pinned=self.kit.pins.in_place(self.situation, self.pins_room))
         if self.decision is None:
-            self.trigger_tokens = self.settings.trigger_tokens(self.reading.context_size)
+            before = self.situation.fixed_tokens + round(self.layer_tokens)
+            self.trigger_tokens = self.settings.trigger_tokens(self.reading.context_size, fixed_tokens=before)
         else:
             self.trigger_tokens = self.decision.trigger_tokens
 

@@ -98,7 +98,7 @@ def test_while_a_task_is_open_it_waits_for_its_end_up_to_four_tenths_more():
 def test_a_limit_in_tokens_holds_beside_the_mode_and_the_ratio():
     for explicit in (True, False):
         moment = replace(MOMENT, is_ratio_explicit=explicit)
-        decision = decide(moment, TriggersConfig(max_tokens=40_000))
+        decision = decide(replace(moment, most_tokens=40_000), TriggersConfig())
         assert (decision.is_due, decision.trigger_tokens, decision.headroom_tokens) == (True, 40_000, None)
         assert "max_tokens" in decision.why
 
