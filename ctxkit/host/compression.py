@@ -252,24 +252,24 @@ class CompressionMiddleware(MiddlewareBase):
         settings = settings_of(agent.context_config)
         try:
             look = await engine.look(settings)
-            is_due = look.is_due and not await engine.can_wait(look, settings)
-            if not is_due:
-                await self._prepare(attached, agent, look, settings)
+            is_left = await self._is_left(attached, agent, look, settings)
         except Exception:
             logger.exception("ctxkit could not measure the context of agent %r", agent.name)
             return
-        if is_due:
+        if look.is_due and not is_left:
             async for event in self._compress(engine, agent, settings):
                 yield event
 
-    async def _prepare(self, attached: Attached, agent: Agent, look: Look, settings: Settings) -> None:
-        """Begin a summary in the background where it is time for one; no reply waits for it."""
-        if attached.is_preparing:
-            return
-        preparation = await attached.engine.preparation(look, settings)
-        if preparation is not None:
-            work = _prepared(attached.engine, preparation, agent.name)
-            attached.preparing = self._tasks.start(work, name=f"ctxkit-prepare-{agent.name}")
+    async def _is_left(self, attached: Attached, agent: Agent, look: Look, settings: Settings) -> bool:
+        """Begin a summary in the background where it is time; tell whether this step can go on without a compression."""
+        if look.is_due and (look.decision is None or not look.decision.is_due):
+            return False  # something oversized is shortened, which asks no model
+        preparation = None if attached.is_preparing else await attached.engine.preparation(look, settings)
+        if preparation is None:
+            return attached.engine.can_wait(look, settings)
+        work = _prepared(attached.engine, preparation, agent.name)
+        attached.preparing = self._tasks.start(work, name=f"ctxkit-prepare-{agent.name}")
+        return True
 
     async def _compress(self, engine: Engine, agent: Agent, settings: Settings) -> AsyncGenerator[ContextEvent, None]:
         events: asyncio.Queue[ContextEvent | None] = asyncio.Queue()
