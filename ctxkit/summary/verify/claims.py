@@ -43,6 +43,9 @@ _UNIT_FAMILIES: Final[tuple[tuple[str, ...], ...]] = (
 )
 """Units of one kind, and words that stand in their place in keys: `20 ms` may come of `"duration": 20`."""
 
+_MONEY: Final = tuple(
+    "$ € £ ¥ usd eur euro gbp dollar pound price amount total cost fee balance pay paid charge refund fare credit worth sum".split()
+)
 _UNITS: Final = (
     r"(?:%|percent\b|[kmgt]i?b\b|bytes?\b|(?:k\ )?tokens?\b|[mun]s(?:ec)?\b|milliseconds?\b|s\b|secs?\b|seconds?\b|mins?\b|minutes?\b"
     r"|h\b|hrs?\b|hours?\b|days?\b|weeks?\b|months?\b|years?\b|px\b|pt\b|[km]?hz\b|fps\b|rpm\b|qps\b|k?g\b|m[gl]\b|[kcm]m\b)"
@@ -60,9 +63,9 @@ _CLAIM: Final = re.compile(
       | (?P<file>\b[\w\-]+(?:\.[\w\-]+)*\.(?:{_EXTENSIONS})\b(?![(\w]))
       | (?P<version>\bv?\d+\.\d+\.\d+(?:[-+.]?\w+)* | \bv\d+(?:\.\d+)+ | \b\d+(?:\.\d+)+[-.]?(?:dev|rc|a|b|alpha|beta|post)\d*\b)
       | (?P<date>\b\d{{4}}-\d\d-\d\d\b)
-      | (?P<id>\#\d+\b | (?<![.\w])\#?\b(?=[\w\-]*\d)(?=[\w\-]*[a-z_])\w[\w\-]{{4,}})
-      | (?P<number>[$€£¥]\ ?\d[\d,]*(?:\.\d+)?\b | \b\d[\d,]*(?:\.\d+)?\ ?-?{_UNITS} | \b\d[\d,]*\.\d+\b
-          | \b\d{{1,3}}(?:,\d{{3}})+\b | \b\d{{3,}}\b)""",
+      | (?P<number>[$€£¥]\ ?\d[\d,]*(?:\.\d+)?\b | \b\d[\d,]*(?:\.\d+)?\ ?-?{_UNITS}(?![\w\-]) | \b\d[\d,]*\.\d+\b(?!-?[a-z])
+          | \b\d{{1,3}}(?:,\d{{3}})+\b(?!-?[a-z]) | \b\d{{3,}}\b(?!-?[a-z]))
+      | (?P<id>\#\d+\b | (?<![.\w])\#?\b(?=[\w\-]*\d)(?=[\w\-]*[a-z_])\w[\w\-]{{4,}})""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _ABOUT: Final = re.compile(
@@ -142,7 +145,7 @@ def _claim_of(match: "re.Match[str]", text: str) -> Claim | None:
             kind="version",
             text=said,
             stop=stop,
-            keys=(key.removeprefix("v"), key),
+            keys=(key.removeprefix("v"), f"v{key.removeprefix('v')}"),
             about=_words_round(text, match.start(), stop),
         )
     return Claim(kind="path" if group in {"path", "file"} else "id", text=said, stop=stop, keys=(key,))
@@ -154,9 +157,12 @@ def _number(said: str, stop: int, about: tuple[str, ...]) -> Claim | None:
         return None
     plain = digits[0].rstrip(",").replace(",", "")
     short = plain.rstrip("0").rstrip(".") if "." in plain else plain
-    keys = tuple(dict.fromkeys((digits[0].rstrip(","), plain, short, f"{short}.0")))
+    long = f"{short}0" if "." in short else f"{short}.0"
+    keys = tuple(dict.fromkeys((digits[0].rstrip(","), plain, short, long)))
     unit = said[digits.end() :].strip(" -").lower()
+    is_money = not said[0].isdigit()
     family = next((f for f in _UNIT_FAMILIES if unit in f or unit.rstrip("s") in f), ()) if unit else ()
+    family = _MONEY if is_money else family
     return Claim(kind="number", text=said, stop=stop, keys=keys, near=family, about=about)
 
 

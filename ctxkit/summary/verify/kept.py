@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ctxkit.ledger import Count, Ledger, clipped, count_fitting, identifiers_of, raw_texts, without_markers
-from ctxkit.ledger.identifiers import is_opaque
 from ctxkit.summary.verify.status import open_failures
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ _STARTED: Final = re.compile(
     r"|\bbackground (?:task|job|process|command)\b.{0,40}\b(?:started|running|launched|created|id)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_JOB: Final = re.compile(r"(?=.*\d)[\w\-]{5,}")
+"""The id of a job; shorter ones are times and counts."""
 _OVER: Final = re.compile(
     r"\b(?:completed?|finished|done|exited|exit code|killed|stopped|terminated|failed|cancell?ed)\b", re.IGNORECASE
 )
@@ -139,9 +140,7 @@ def _in_flight(messages: "Sequence[Msg]") -> list[Fact]:
             for job in [job for job in running if job in said.lower() and _OVER.search(said)]:
                 del running[job]
             if block.type == "tool_result" and _STARTED.search(said):
-                names = tuple(name.lower() for name in identifiers_of(said, 8) if is_opaque(name)) or (
-                    block.id.lower(),
-                )
+                names = tuple(filter(_JOB.fullmatch, map(str.lower, identifiers_of(said, 8)))) or (block.id.lower(),)
                 text = clipped(f"Still running: {block.name} {block.id}: {said}", _FACT_CHARS)
                 running[names[0]] = Fact(kind="flight", text=text, names=names)
     return list(running.values())[-_MOST_CALLS:]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ctxkit.summary.verify.claims import Claim
-from ctxkit.summary.verify.sources import Sources
+from ctxkit.summary.verify.sources import Sources, is_near
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _AROUND_CHARS: Final = 100
@@ -38,6 +38,8 @@ async def rivals_of(claims: Sequence[Claim], sources: Sources) -> dict[Claim, st
         async for text, _ in sources.pieces():
             for match in _NUMBER.finditer(text):
                 for claim, is_own in wanted.get(match[0], ()):
+                    if claim.near and not is_near(text, match.start(), match.end(), claim.near):
+                        continue
                     around = text[max(0, match.start() - _AROUND_CHARS) : match.end() + _AROUND_CHARS]
                     words = sum(word in around for word in claim.about)
                     if is_own and words:

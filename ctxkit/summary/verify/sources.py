@@ -136,7 +136,7 @@ def _stands(key: str, text: str, near: Sequence[str] = (), *, begins_path: bool 
         if near and goes_on:  # `32GB`, `t=32ms`
             goes_on = text[stop : stop + 1].isdigit() or text[at - 1 : at].isalnum()
         below = begins_path and text[at - 1 : at] in {"/", "\\"}
-        if not goes_on and not below and (not near or _is_near(text, at, stop, near)):
+        if not goes_on and not below and (not near or is_near(text, at, stop, near)):
             return True
         at = text.find(key, at + 1)
     return False
@@ -154,7 +154,7 @@ def _goes_on(text: str, at: int, step: int, beside: str) -> bool:
     return character.isascii() and character.isalnum() and beside.isalnum()
 
 
-def _is_near(text: str, start: int, stop: int, words: Sequence[str]) -> bool:
+def is_near(text: str, start: int, stop: int, words: Sequence[str]) -> bool:
     """Return whether a unit stands beside a number; units of one letter must follow it at once."""
     behind = text[stop : stop + 3].lstrip(" -")
     around = text[max(0, start - _NEAR_CHARS) : stop + _NEAR_CHARS]
