@@ -50,7 +50,7 @@ class SummaryConfig:
     """An AgentScope chat model of its own for summaries; the agent's own where unset, and where this one fails.
 
     It pays where `p_cheap * C < r * p_main * C`: an own model never finds the history in its provider's prompt cache, so its
-    price of an uncached token must be below the agent's model's price of a cached one.
+    price of an uncached token must be below the agent's model's price of a cached one. It has at most half of `timeout_s`.
     """
     prepare: bool = True
     """Make the summary in the background before it is needed, so that no reply waits for it."""

@@ -32,6 +32,7 @@ from ctxkit import (
     Offloader,
     OverflowConfig,
     Plan,
+    PrefixAudit,
     Reason,
     Receipt,
     RecordNotFoundError,
@@ -50,6 +51,9 @@ from ctxkit import (
     SummaryGenerator,
     TranscriptSessionStore,
     TriggersConfig,
+    WireRequest,
+    prefix_audit,
+    wire_request,
 )
 
 
@@ -167,3 +171,14 @@ async def a_summary_can_be_had_without_an_agent(model: ChatModelBase, messages: 
     fields = await generator.generate(messages, previous="", instructions=None)
     assert_type(fields, Mapping[str, Any])
     return TextBlock(text=generator.render(fields))
+
+
+async def requests_can_be_compared(model: ChatModelBase, messages: Sequence[Msg]) -> float:
+    """Whatever a formatter makes of a request is compared with the next one."""
+    before = await wire_request(model, messages[:-1])
+    after = await wire_request(model, messages, has_summary=True)
+    assert_type(after, WireRequest)
+    audit = await prefix_audit(before, after)
+    assert_type(audit, PrefixAudit)
+    assert_type(audit.component, str | None)
+    return audit.share
