@@ -1,0 +1,154 @@
+"""Taking a compression back gives what was there before, over every context, well-formed or hostile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentscope.state import AgentState
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from ctxkit.config import SummaryConfig
+from ctxkit.engine import Engine
+from ctxkit.errors import CtxkitError
+from ctxkit.host._codec import HostCodec
+from ctxkit.host._state_port import StatePort
+from ctxkit.host.steering import Steering
+from ctxkit.offload import MemoryStore, OffloadGuard, StoreOffloader
+from ctxkit.plan import Reason
+from ctxkit.port import Answer, Request
+from ctxkit.tokens import ByteCounter
+from tests.property.contexts import AGENT, Context, Ids, contexts, requests, running
+from tests.property.plans import policies
+from tests.unit.summary.fakes import GOOD, FakeModel
+
+if TYPE_CHECKING:
+    from tests.property.plans import Policy
+
+CODEC = HostCodec()
+anything = contexts() | contexts(hostile=True)
+many = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
+
+
+class ModelledPort(StatePort):
+    """A state with a model that always summarises well, and reports no usage that would be booked in the context."""
+
+    def __init__(self, state: AgentState, context_size: int) -> None:
+        super().__init__(state)
+        self._model = FakeModel(plain=[Answer(text=GOOD)] * 50, context_size=context_size)
+
+    @property
+    def name(self) -> str:
+        return AGENT
+
+    @property
+    def model(self) -> Any:
+        return self._model
+
+    async def request(self) -> Request:
+        layers = [CODEC.system_message("You help.")]
+        if self.summary:
+            layers.append(CODEC.user_message(self.summary))
+        return Request(messages=[*layers, *self.context])
+
+    async def host_count(self, pieces: Any) -> int:
+        return 0
+
+
+def state_of(context: Context, summary: Any = "") -> AgentState:
+    state = AgentState(context=list(context.messages), summary=summary)
+    state.reply_id = context.reply_id
+    return state
+
+
+def engine_of(state: AgentState, store: MemoryStore, context_size: int) -> Engine:
+    guard = OffloadGuard(StoreOffloader(store, CODEC), codec=CODEC, timeout_s=5)
+    return Engine(ModelledPort(state, context_size), CODEC, counter=ByteCounter(), guard=guard)
+
+
+def seen(state: AgentState) -> tuple[Any, Any]:
+    """Return context and summary as JSON."""
+    dumped = json.loads(state.model_dump_json())
+    return dumped["context"], dumped["summary"]
+
+
+async def quiet(name: str, value: Any) -> None:
+    """Take events."""
+
+
+async def compressed(engine: Engine, policy: Policy) -> str | None:
+    """Compress, and return the plan that was carried out; None where nothing was."""
+    config = replace(policy.settings, summary=SummaryConfig(attempts=1, retry_delay_s=0))
+    try:
+        receipt = await engine.compress(config, reason=Reason.MANUAL, emit=quiet, force=True)
+    except CtxkitError:
+        return None
+    return receipt.plan_id if receipt.outcome == "applied" else None
+
+
+@many
+@given(anything, policies, st.sampled_from(["", "An earlier summary by hand."]))
+def test_taking_a_compression_back_gives_the_context_of_before(context: Context, policy: Policy, summary: str):
+    async def scenario() -> None:
+        state, store = state_of(context, summary), MemoryStore()
+        before = seen(state)
+        plan_id = await compressed(engine_of(state, store, policy.context_size), policy)
+        assume(plan_id is not None)
+        undone = await Steering(state, store=store).undo(plan_id)
+        assert (undone.outcome, undone.why) == ("undone", "")
+        assert seen(state) == before
+
+    asyncio.run(scenario())
+
+
+@many
+@given(anything, policies)
+def test_it_does_so_after_a_restart_and_for_one_compression_upon_another(context: Context, policy: Policy):
+    async def scenario() -> None:
+        state, store = state_of(context), MemoryStore()
+        befores, plans = [], []
+        for _ in range(3):
+            before = seen(state)
+            plan_id = await compressed(engine_of(state, store, policy.context_size), policy)
+            if plan_id is not None:
+                befores.append(before)
+                plans.append(plan_id)
+        assume(plans)
+        again = AgentState.model_validate_json(state.model_dump_json())
+        while plans:
+            if len(plans) > 1:
+                refused = await Steering(again, store=store).undo(plans[0])
+                assert refused.outcome == "refused"
+                assert plans[-1] in refused.why
+            undone = await Steering(again, store=store).undo(plans.pop())
+            assert (undone.outcome, undone.why) == ("undone", "")
+            assert seen(again) == befores.pop()
+        assert (await Steering(again, store=store).undo()).outcome == "refused"
+
+    asyncio.run(scenario())
+
+
+@many
+@given(anything, policies, st.data())
+def test_what_came_since_stays_behind_it(context: Context, policy: Policy, data: st.DataObject):
+    async def scenario() -> None:
+        state, store = state_of(context), MemoryStore()
+        before = seen(state)
+        plan_id = await compressed(engine_of(state, store, policy.context_size), policy)
+        assume(plan_id is not None)
+        ids = Ids()
+        since = [*data.draw(requests(ids)), *data.draw(running(ids, "reply-since"))]
+        for number, message in enumerate(since):
+            message.id = f"since-{number}"
+        state.context.extend(since)
+        undone = await Steering(state, store=store).undo()
+        assert (undone.outcome, undone.why) == ("undone", "")
+        came = seen(AgentState(context=since))[0]
+        assert seen(state)[0] == [*before[0], *came]
+
+    asyncio.run(scenario())
