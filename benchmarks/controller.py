@@ -54,6 +54,7 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
     },
     "mode quality": {"triggers": TriggersConfig(mode="quality")},
     "keep_results 3": {"ladder": LadderConfig(keep_results=3)},
+    "keep_results 5": {"ladder": LadderConfig(keep_results=5)},
     "keep_results 10": {"ladder": LadderConfig(keep_results=10)},
     "summaries alone": {"ladder": LadderConfig(rungs=("summarize",))},
     "results, then summaries": {"ladder": LadderConfig(rungs=("clear_results", "summarize"))},

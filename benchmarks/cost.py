@@ -23,19 +23,19 @@ from benchmarks._money import Arm, Played, masking, ours, play, stock
 from benchmarks._report import Target, conclude, options_parser
 from benchmarks._trajectory import Trajectory, make_trajectory
 from benchmarks._virtual import run_without_waiting
-from ctxkit import TriggersConfig
+from ctxkit import ResultsConfig, TriggersConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ctxkit import Price
 
-SHORT_LIMIT = 3000
-"""The tool-result limit of the arms that have one of their own."""
 HOST_LIMIT = 50_000
-"""AgentScope's default, which both sides have otherwise."""
-OURS, OURS_CHEAP, OURS_SHORT = "ctxkit", "ctxkit, mode cost", f"ctxkit, limit {SHORT_LIMIT:,}"
-STOCK, STOCK_SHORT, MASKING = "stock", f"stock, limit {SHORT_LIMIT:,}", "mask every step"
+"""Most tokens of one tool result in AgentScope's default."""
+OUR_LIMIT = ResultsConfig().limit_tokens
+"""The same in ctxkit's."""
+OURS, OURS_CHEAP, OURS_WHOLE = "ctxkit", "ctxkit, mode cost", f"ctxkit, limit {HOST_LIMIT:,}"
+STOCK, STOCK_SAME, MASKING = "stock", f"stock, limit {OUR_LIMIT:,}", "mask every step"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +85,14 @@ def arms_of(sheet: Price) -> list[Arm]:
     return [
         ours(OURS, sheet),
         ours(OURS_CHEAP, sheet, triggers=TriggersConfig(mode="cost")),
-        ours(OURS_SHORT, sheet, tool_result_limit=SHORT_LIMIT),
+        ours(OURS_WHOLE, sheet, tool_result_limit=HOST_LIMIT),
     ]
 
 
 async def measure(case: Case, seed: int) -> list[Row]:
     """Return the bills of one run on all price sheets; what does not look at prices is played once."""
     trajectory = make_trajectory(case.steps, seed=seed)
-    others = [stock(STOCK), stock(STOCK_SHORT, tool_result_limit=SHORT_LIMIT), masking()]
+    others = [stock(STOCK), stock(STOCK_SAME, tool_result_limit=OUR_LIMIT), masking()]
     fixed = [(arm, await play(arm, trajectory, window=case.window)) for arm in others]
     rows = []
     for name in case.sheets:
@@ -102,7 +102,8 @@ async def measure(case: Case, seed: int) -> list[Row]:
 
 
 def _row(case: Case, trajectory: Trajectory, sheet: str, arm: Arm, played: Played, *, base: Played) -> Row:
-    prices, limit = SHEETS[sheet], arm.config.get("tool_result_limit", HOST_LIMIT)
+    prices = SHEETS[sheet]
+    limit = arm.config.get("tool_result_limit", OUR_LIMIT if arm.side == "ctxkit" else HOST_LIMIT)
     bound = least_price(trajectory, prices, fixed_tokens=base.fixed_tokens, result_limit=limit)
     return Row(
         window=case.window,
@@ -161,10 +162,8 @@ def targets(rows: Sequence[Row], cases: Sequence[Case]) -> list[Target]:
         made.append(_at_most(f"beside the bound, {where}, {MAIN_SHEET}", BOUND_WANTED, bound))
         masked = median(row.beside_stock for row in chosen(rows, case, MAIN_SHEET, MASKING))
         made.append(_at_most(f"beside masking every step, {where}, {MAIN_SHEET}", 1.0, main / masked))
-        short, other = (
-            median(row.beside_stock for row in chosen(rows, case, MAIN_SHEET, arm)) for arm in (OURS_SHORT, STOCK_SHORT)
-        )
-        made.append(_at_most(f"both with limit {SHORT_LIMIT:,}, {where}, {MAIN_SHEET}", 1.0, short / other))
+        same = median(row.beside_stock for row in chosen(rows, case, MAIN_SHEET, STOCK_SAME))
+        made.append(_at_most(f"both with limit {OUR_LIMIT:,}, {where}, {MAIN_SHEET}", 1.0, main / same))
     return made
 
 
