@@ -73,10 +73,14 @@ def lent(model: ChatModelBase, *, options: Mapping[str, Any], log: SentLog | Non
         options: Keywords that are added to the call; those that a caller gives win.
         log: Remembers the request; `None` for nothing.
     """
-    if any(vars(kind).get("__slots__") for kind in type(model).__mro__):
-        return model  # what lies in slots cannot be shared; the call goes on without us
     kind: type = type(model)
-    stand_in: Any = object.__new__(_lent_class(kind))
+    if any(vars(base).get("__slots__") for base in kind.__mro__):
+        return model  # what lies in slots cannot be shared
+    try:
+        stand_in: Any = object.__new__(_lent_class(kind))
+    except TypeError:
+        logger.debug("a model of class %s cannot be stood in for, it is called as it is", kind, exc_info=True)
+        return model
     stand_in.__dict__ = model.__dict__
     setattr(stand_in, _LOAN, _Loan(model=model, options=options, log=log))
     return cast("ChatModelBase", stand_in)

@@ -1,6 +1,6 @@
 """Agents with a history that is due for a summary, and what their model answers."""
 
-from ctxkit import ContextConfig, SummaryConfig
+from ctxkit import ContextConfig, LadderConfig, SummaryConfig
 from ctxkit.testing import ScriptedModel
 from tests.host.agents import history, make_agent, memory_offloader, text_of
 
@@ -16,8 +16,8 @@ QUICK = {"retry_delay_s": 0.0}
 
 
 def lowered(*, summary: SummaryConfig | None = None, **settings) -> ContextConfig:
-    """Return a config that compresses a context of 25 turns."""
-    sections = {"summary": summary or SummaryConfig(**QUICK)}
+    """Return a config that compresses a context of 25 turns, by a summary alone."""
+    sections = {"summary": summary or SummaryConfig(**QUICK), "ladder": LadderConfig(rungs=("summarize",))}
     return ContextConfig(**{"trigger_ratio": 0.2, "reserve_ratio": 0.05, **sections, **settings})
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctxkit import CompressionMiddleware, ConfigError, ContextConfig, LadderConfig, SummaryConfig
+from ctxkit import CompressionMiddleware, ConfigError, ContextConfig, SummaryConfig
 from ctxkit.testing import ScriptedModel
 from tests.host.agents import applied, history, make_agent, memory_offloader, summary_text, text_of, user
 from tests.host.summaries import GOOD, WINDOW, answers, lowered
@@ -21,7 +21,7 @@ def cheap_model(summaries: Any = CHEAP, *, context_size: int = WINDOW, **setting
 
 def config(cheap: ScriptedModel | None, **summary: Any) -> ContextConfig:
     section = SummaryConfig(model=cheap, retry_delay_s=0.0, **{"attempts": 1, "prepare": False, **summary})
-    return lowered(summary=section, ladder=LadderConfig(rungs=("summarize",)))
+    return lowered(summary=section)
 
 
 def an_agent(config: ContextConfig, summaries: Any = GOOD, *, turns: int = 25):

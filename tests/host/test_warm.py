@@ -253,6 +253,20 @@ async def test_a_tool_call_in_the_answer_is_refused_and_all_calls_are_paid_for()
 
 
 @pytest.mark.row("X5")
+async def test_a_model_that_nothing_can_stand_in_for_is_called_all_the_same():
+    class Closed(ScriptedModel):
+        def __init_subclass__(cls, **keywords: object) -> None:
+            raise TypeError("this class is closed")
+
+    model = Closed(["Hello."], context_size=WINDOW)
+    agent = make_agent(model, config=config())
+
+    answer = await agent.reply(user("Hello?"))
+
+    assert answer.get_text_content() == "Hello."
+
+
+@pytest.mark.row("X5")
 async def test_a_stand_in_of_the_model_is_the_model_to_whoever_looks_at_it():
     seen = []
 
