@@ -82,8 +82,10 @@ def curve(sheet: Sheet) -> str:
         [
             f'<polyline points="{line}" fill="none" stroke="{sheet.colour}" stroke-width="2"/>',
             f'<circle cx="{across(sheet.best):.1f}" cy="{up(1):.1f}" r="4" fill="{sheet.colour}"/>',
-            f'<text x="{WIDTH - RIGHT - 10}" y="{TOP + 16 + 18 * number}" text-anchor="end" fill="{sheet.colour}">'
-            f"{sheet.name}: {sheet.best / 1000:.0f}k</text>",
+            (
+                f'<text x="{WIDTH - RIGHT - 10}" y="{TOP + 16 + 18 * number}" text-anchor="end" fill="{sheet.colour}">'
+                f"{sheet.name}: {sheet.best / 1000:.0f}k</text>"
+            ),
         ]
     )
 
@@ -103,8 +105,10 @@ def plot() -> str:
     title = "headroom between two compressions, tokens; the dots are where a step costs least"
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-            'font-size="12" fill="#777">',
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+                'font-size="12" fill="#777">'
+            ),
             *grid,
             *map(curve, SHEETS),
             f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 10}" text-anchor="middle">{title}</text>',
