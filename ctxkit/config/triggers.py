@@ -14,7 +14,8 @@ class TriggersConfig:
     """When ctxkit acts, beside `trigger_ratio`.
 
     An explicit `ContextConfig.trigger_ratio` wins over `mode`. Where it is unset, and the prices of the model are known,
-    the mode says when an automatic compression is due; manual calls and the host's tool always go by the ratio.
+    the mode says when an automatic compression is due (`quality` asks for no price); manual calls and the host's tool always
+    go by the ratio.
     """
 
     mode: Mode = "balanced"
@@ -29,7 +30,10 @@ class TriggersConfig:
     max_turns: int | None = None
     """Act above this many turns, each from one user message to the next."""
     min_gain_ratio: float = 0.02
-    """An automatic compression that would free less than this share of the window is not worth a summary, (0, 1]."""
+    """An automatic compression that would free less than this share of the window is not worth a summary, (0, 1].
+
+    Where prices decide, it is worth one from half a headroom on.
+    """
     cooldown_turns: int = 0
     """No second automatic compression within so many turns, unless the request would not fit, at least 0."""
     breaker_failures: int = 3
