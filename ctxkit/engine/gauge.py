@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
 from ctxkit.strategies import Situation
 from ctxkit.tokens import Weight, media_tokens, serve_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from agentscope.message import DataBlock, Msg
 
@@ -141,10 +143,29 @@ class Gauge:
             fixed_tokens=max(0, round(fixed)),
             context_size=reading.context_size,
             settings=settings,
+            fixed_parts=await self.fixed_parts(reading),
         )
+
+    async def fixed_parts(self, reading: Reading) -> list[tuple[str, int]]:
+        """Return what of a request no edit can free, with its tokens: the system prompt, and each tool's schema."""
+        request, key = reading.request, reading.model_key
+        prompts = list(takewhile(lambda message: message.role == "system", request.messages))
+        weight = await self.weigh_messages(prompts, model_key=key)
+        parts = [("system prompt", round(self.meter.calibrated(weight, model_key=key)))]
+        for tool in request.tools:
+            schema = await self.meter.scale.weigh_text(json.dumps(tool, ensure_ascii=False, default=str))
+            parts.append((f"schema of tool {_tool_name(tool)!r}", round(self.meter.calibrated(schema, model_key=key))))
+        return parts
 
     def media_tokens(self, block: DataBlock, *, model_key: str) -> int:
         """Return the tokens of one image or file."""
         source = block.source
         data = source.data if source.type == "base64" else None
         return media_tokens(source.media_type, data, model_key=model_key)
+
+
+def _tool_name(tool: Mapping[str, Any]) -> str:
+    """Return the name in a tool's schema, whichever form it has."""
+    function = tool.get("function")
+    named = function if isinstance(function, dict) else tool
+    return str(named.get("name", "?"))

@@ -31,7 +31,7 @@ def unfit_error(
     """
     gone = leaving(edits)
     left = lighter(situation, edits)
-    parts = [("system prompt and tool schemas", situation.fixed_tokens)]
+    parts = list(situation.fixed_parts or [("system prompt and tool schemas", situation.fixed_tokens)])
     parts += [
         (_describe(block), round(left.tokens[place.message][place.block]))
         for place, block in situation.view.blocks()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from ctxkit.plan import Receipt
     from ctxkit.triggers import Decision
 
+logger = logging.getLogger("ctxkit")
+
 _SLOT: Final = "when"
 _KEPT_STEPS: Final = 5
 """Where a mode by price decides, the newest messages keep the tokens of so many steps, and at most the reserve: they are
 read at every step and written anew at every edit, which makes a share of a large window dear."""
 _LEAST_KEPT_TOKENS: Final = 4000
 """At least so many all the same, or the reserve where that is less."""
+_SHOWN_PARTS: Final = 5
 _RECALL_TOOLS: Final = frozenset({"search_context", "read_context"})
 
 
@@ -71,6 +75,7 @@ class Watch:
         self._rest_step = 1
         self._limit_tokens = 0
         self._most_failures = 1
+        self._has_told_overhead = False
         self._habits = Habits.from_json(kit.port.slot.get(_SLOT))
         self.decision: Decision | None = None
         """What the last look decided about a compression; `None` before the first."""
@@ -89,6 +94,7 @@ class Watch:
             safe_tokens=safe_limit(limit, moment.growth.largest(reading.context_size)),
             cooldown_turns=settings.triggers.cooldown_turns,
         )
+        await self._tell_overhead(reading, decision.trigger_tokens)
         if held is not None:
             decision = replace(decision, is_due=False, why=held)
         self.decision = decision
@@ -213,6 +219,27 @@ class Watch:
             keep_tokens=keep,
             boundary=Boundary.COLD if is_cold and self._boundary is None else self._boundary,
         )
+
+    async def _tell_overhead(self, reading: Reading, trigger_tokens: int) -> None:
+        """Tell once where system prompt and tools alone are over the trigger: then no edit can bring a request below it."""
+        if self._has_told_overhead or reading.tokens < trigger_tokens:
+            return
+        parts = await self._kit.gauge.fixed_parts(reading)
+        fixed = sum(tokens for _, tokens in parts)
+        if fixed < trigger_tokens:
+            return
+        self._has_told_overhead = True
+        biggest = sorted(parts, key=lambda part: -part[1])[:_SHOWN_PARTS]
+        logger.warning(
+            "agent %r: system prompt and tools take %d tokens, the trigger is %d: %s. Offer fewer tools, shorten the prompt, "
+            "or raise the trigger.",
+            self._kit.port.name,
+            fixed,
+            trigger_tokens,
+            ", ".join(f"{name} {tokens}" for name, tokens in biggest),
+        )
+        named = [{"part": name, "tokens": tokens} for name, tokens in biggest]
+        self._kit.tell_later(telemetry.OVERHEAD, fixed_tokens=fixed, trigger_tokens=trigger_tokens, parts=named)
 
     async def _prefix_tokens(self, reading: Reading) -> float:
         """Return the tokens of all that stands before the messages: system prompt, tools and summary."""

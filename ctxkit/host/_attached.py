@@ -13,6 +13,7 @@ from ctxkit.host._codec import HostCodec
 from ctxkit.host._hint import TrueHint
 from ctxkit.host._offload import guard_agent, guard_for
 from ctxkit.host._port import HostPort
+from ctxkit.host._window import WindowGuard
 from ctxkit.host.context_config import settings_of
 from ctxkit.offload.redact import redactor_of
 from ctxkit.tokens import load_counter
@@ -42,6 +43,7 @@ class Attached:
     def __init__(self, engine: Engine, *, offloader: object) -> None:
         self.engine = engine
         self.offloader = offloader
+        self.window = WindowGuard()
         self.hint = TrueHint()
         self.preparing: asyncio.Task[None] | None = None
         """The task that last prepared a summary for the agent."""

@@ -99,12 +99,17 @@ class CompressionMiddleware(MiddlewareBase):
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Attach to the agent, and mark the time in which the host's own loop runs."""
+        """Attach to the agent, and mark the time in which the host's own loop runs.
+
+        Raises:
+            ConfigError: The model's window is not known, or smaller than the config allows.
+        """
         attached = await self._agents.attach(agent)
         if attached is None:
             async for item in next_handler():
                 yield item
             return
+        attached.window.check(agent, attached.engine)
         await self._offer_recall(attached, agent)
         inner = next_handler()
         try:

@@ -31,6 +31,8 @@ class Situation:
     """Indices of the messages that somebody pinned: no edit may touch them."""
     open_errors: frozenset[str] = frozenset()
     """Ids of the calls whose result tells of an error that nothing has resolved since."""
+    fixed_parts: Sequence[tuple[str, int]] = ()
+    """What the fixed tokens are made of: the system prompt and each tool's schema, with their tokens."""
 
 
 class Strategy(Protocol):
