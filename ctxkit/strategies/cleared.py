@@ -29,6 +29,7 @@ _ENDED_OTHERWISE: Final = {"interrupted": "interrupted", "denied": "denied"}
 """The host's states in plain words; its own are members of an enumeration."""
 _TOOL_CHARS: Final = 64
 _ARGUMENT_CHARS: Final = 60
+_PATH_CHARS: Final = 48
 _LINE_CHARS: Final = 80
 LEAST_TOKENS: Final = 48
 """A smaller result is never cleared: the line in its place takes about as much."""
@@ -63,10 +64,13 @@ def called(call: ToolCallBlock) -> str:
 
 
 def _called(call: ToolCallBlock, told: Call) -> str:
-    shown = clipped(told.command or told.text, _ARGUMENT_CHARS)
-    if told.files and told.command is None and told.files[0][0] not in shown:
-        shown = clipped(told.files[0][0], _ARGUMENT_CHARS)
-    return f"{_safe(clipped(call.name, _TOOL_CHARS))}({_safe(shown)})"
+    shown = told.command or told.text
+    if told.files and told.command is None:
+        path = told.files[0][0]
+        short = path if len(path) <= _PATH_CHARS else f"…{path[1 - _PATH_CHARS :]}"  # its end tells most
+        # A path that stands behind the content that is to be written would be cut off.
+        shown = shown.replace(path, short, 1) if path in shown[: 2 * _ARGUMENT_CHARS] else short
+    return f"{_safe(clipped(call.name, _TOOL_CHARS))}({_safe(clipped(shown, _ARGUMENT_CHARS))})"
 
 
 def with_reference(text: str, reference: str | None, *, recall: bool) -> str:

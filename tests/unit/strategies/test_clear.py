@@ -110,6 +110,11 @@ def test_a_result_that_is_no_longer_than_its_line_stays():
             {"output": LONG},
             "Read(/src/a.py 10) (ok, 680 characters)",
         ),
+        (
+            call("a", "Read", file_path="/home/somebody/work/" + "deep/" * 8 + "a.py", offset=10),
+            {"output": LONG},
+            "Read(…rk/" + "deep/" * 8 + "a.py 10) (ok, 680 characters)",
+        ),
         (call("a", "Bash", command="pytest -q"), {"output": LONG}, "Bash(pytest -q) (ok, 680 characters)"),
         (
             call("a", "Bash", command="make all"),
@@ -134,7 +139,17 @@ def test_a_result_that_is_no_longer_than_its_line_stays():
             "Write(/b.txt) (ok, 4 characters)",
         ),
     ],
-    ids=["read", "command", "exit code", "error", "empty error", "interrupted", "images", "path behind the content"],
+    ids=[
+        "read",
+        "long path",
+        "command",
+        "exit code",
+        "error",
+        "empty error",
+        "interrupted",
+        "images",
+        "path behind the content",
+    ],
 )
 def test_the_line_says_what_was_called_and_how_it_went(made: FakeBlock, answer: dict[str, object], expected: str):
     line = cleared_text(made, replace(result("a", name=made.name), **answer))
