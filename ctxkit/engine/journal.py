@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxkit.offload.chain import Chain, StoredPlan, StoredSummary
+from ctxkit.plan import EditKind
 from ctxkit.strategies.ladder import LEAVING, leaving, plan_ladder
 from ctxkit.view import Place
 
@@ -241,7 +242,10 @@ def _edits_again(plan: StoredPlan, situation: Situation) -> tuple[Edit, ...] | N
     ]
     if not again or len(again) < len(wanted):
         return None
-    *whole, last = again
+    cut = [edit for edit in again if edit.kind is EditKind.COMPRESS]
+    if not cut:
+        return None
+    *whole, last = cut
     if any(edit.stop != len(view.contents[edit.message]) for edit in whole):
         return None
     is_part = last.stop < len(view.contents[last.message])

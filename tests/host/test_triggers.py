@@ -26,7 +26,7 @@ from tests.host.agents import (
     words,
 )
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
 
 QUIET = InjectionConfig(inject_runtime_state=False)
 CL100K = tokenizer("cl100k")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from ctxkit.config import OverflowConfig, ResultsConfig, Settings, SummaryConfig, TriggersConfig
+from ctxkit.config import LadderConfig, OverflowConfig, ResultsConfig, Settings, SummaryConfig, TriggersConfig
 from ctxkit.port import Request, Swap
 from ctxkit.schema import summary_json_schema
 from ctxkit.strategies import Situation
@@ -263,6 +263,9 @@ class FakePort:
     async def checkpoint(self) -> None:
         self.checkpoints += 1
 
+    def append(self, message: FakeMsg) -> None:
+        self.context.append(message)
+
     async def swap(self, swap: Swap) -> bool:
         seen = len(swap.seen)
         if [id(message) for message in self.context[:seen]] != [id(message) for message in swap.seen]:
@@ -297,7 +300,9 @@ def settings(
     tool_result_limit: int = 10_000,
     max_image_num: int = 20,
     exclude_tools: frozenset[str] = frozenset(),
+    ladder: LadderConfig | None = None,
 ) -> Settings:
+    """Return settings by which a compression is a summary, where no other ladder is given."""
     return Settings(
         trigger_ratio=0.8,
         reserve_ratio=0.1,
@@ -311,6 +316,7 @@ def settings(
         summary=SummaryConfig(),
         triggers=TriggersConfig(),
         overflow=OverflowConfig(),
+        ladder=ladder or LadderConfig(rungs=("summarize",)),
     )
 
 
