@@ -12,7 +12,7 @@ from ctxkit.strategies.ladder import LEAVING, leaving, plan_ladder
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctxkit.config import Settings
     from ctxkit.engine.kit import Kit

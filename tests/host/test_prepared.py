@@ -5,11 +5,11 @@ import gc
 import logging
 
 import pytest
-from agentscope.message import AssistantMsg, TextBlock, ToolResultBlock
+from agentscope.message import TextBlock, ToolResultBlock
 from agentscope.state import AgentState
 
 from ctxkit import CompressionMiddleware, ContextConfig, LadderConfig, SummaryConfig
-from ctxkit.testing import ScriptedModel, call
+from ctxkit.testing import ScriptedModel
 from tests.host.agents import (
     applied,
     events_of,
