@@ -19,7 +19,7 @@ from tests.property.plans import Policy, applied, policies, reloaded, situation,
 
 WASTE = "\x1b[31mred\x1b[0m   \n\n\n\n\n10%\r20%\r100%\n" * 20
 rungs = pytest.mark.parametrize("rung", sorted(STRATEGIES))
-many = settings(max_examples=60, deadline=None)
+many = settings(max_examples=40, deadline=None)
 
 
 @dataclass(frozen=True, kw_only=True)
