@@ -104,6 +104,24 @@ async def test_a_known_price_compresses_long_before_the_window_is_full_and_a_che
 
 
 @pytest.mark.row("X7")
+async def test_claude_is_priced_without_a_cache_until_its_cache_is_asked_for_and_the_receipt_says_so():
+    whys, firsts = [], []
+    for asks in (False, True):
+        settings = config().replace(cost=CostConfig(ask_for_cache=asks))
+        model = ScriptedModel(
+            [*fetches(STEPS, size=600), "done"], context_size=WINDOW, enforce="cl100k", model="claude-sonnet-5"
+        )
+        agent = make_agent(model, config=settings, injection_config=QUIET, offloader=memory_offloader())
+        await agent.reply(user("Look up sixty topics."))
+        whys.append(applied(agent)[0].why)
+        firsts.append(applied(agent)[0].tokens_before)
+
+    assert firsts[0] < firsts[1]
+    assert ["not asked for" in why for why in whys] == [True, False]
+    assert all("LiteLLM" in why for why in whys)
+
+
+@pytest.mark.row("X7")
 async def test_no_second_compression_comes_before_half_a_headroom_has_grown():
     agent, _ = working(config(), steps=2 * STEPS)
     looks = Looks(await engine_of(agent))
