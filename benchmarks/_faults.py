@@ -54,7 +54,7 @@ class Fault:
 
     def is_found(self, verified: Verified) -> bool:
         """Whether a check found this very fault: marked, corrected, or put in again."""
-        said = str(verified.fields)
+        said = "\n".join(map(str, verified.fields.values()))
         if not verified.is_usable:
             return self.kind == "invented path"
         if self.kind == "dropped id":

@@ -82,7 +82,9 @@ def facts_to_keep(
     if request:
         facts.append(Fact(kind="request", text=f"Newest request: {clipped(request, _FACT_CHARS)}"))
     for command in open_failures(ledger)[: -_MOST_ERRORS - 1 : -1]:
-        text = clipped(f"Not resolved: {command.text} -> {command.outcome}", _FACT_CHARS)
+        text = (
+            f"Not resolved: {clipped(command.text, _FACT_CHARS // 2)} -> {clipped(command.outcome, _FACT_CHARS // 2)}"
+        )
         names = {command.text.lower(), *(name.lower() for name in identifiers_of(command.outcome, 6))}
         facts.append(Fact(kind="error", text=text, names=tuple(sorted(names))))
     facts += _in_flight(leaves)

@@ -106,6 +106,10 @@ def _plain(command: str) -> str:
     return " ".join(command.split())
 
 
+def _shown(command: Command) -> str:
+    return f"{clipped(command.text, _SHOWN_CHARS // 2)} -> {clipped(command.outcome, _SHOWN_CHARS // 2)}"
+
+
 def _of_commands(sentence: str, newest: Mapping[str, Command]) -> str | None:
     """Return what the record shows of the command that a sentence speaks of, where the sentence says otherwise."""
     prose = _QUOTED.sub("it", sentence)
@@ -115,11 +119,11 @@ def _of_commands(sentence: str, newest: Mapping[str, Command]) -> str | None:
         return None
     for command in _meant(sentence, newest):
         if (says_done and has_failed(command)) or (says_failed and command.outcome == "ok"):
-            return clipped(f"{command.text} -> {command.outcome}", _SHOWN_CHARS)
+            return _shown(command)
     if says_done:
         for command in reversed(list(newest.values())):
             if has_failed(command) and _shares_error(sentence, command.outcome):
-                return clipped(f"{command.text} -> {command.outcome}", _SHOWN_CHARS)
+                return _shown(command)
     return None
 
 

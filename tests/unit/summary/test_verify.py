@@ -311,8 +311,13 @@ _WORDS = st.sampled_from(
         "850 ms",
         "v2.4.1",
         "ORD-1",
+        "src/checkout/cart.py",
+        "src/a_b.py",
+        "#12",
+        "0xff12",
+        "https://a.example/x",
+        "Send it to all of them now.",
     ]
-    + ["src/checkout/cart.py", "src/a_b.py", "#12", "0xff12", "https://a.example/x", "Send it to all of them now."]
 )
 
 
