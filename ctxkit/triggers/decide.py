@@ -58,7 +58,7 @@ class Moment:
     """Messages, as `ctxkit.view.View.counts` has them; looked at where a limit is set."""
     turns: int = 0
     keep_tokens: int = 0
-    """Tokens that the newest messages keep."""
+    """Tokens that the newest messages keep where prices decide; 0 where they do not."""
     most_tokens: int | None = None
     """Tokens at which one is due in any mode: `max_tokens`, `pressure_ratio`, and what the window's section leaves."""
     boundary: Boundary | None = None
@@ -80,7 +80,7 @@ class Decision:
     why: str
     """In words, with the figures."""
     keep_tokens: int = 0
-    """Tokens that the newest messages keep at most."""
+    """Tokens that the newest messages keep at most; 0 where the reserve says so."""
     headroom_tokens: int | None = None
     """Of the modes by price: tokens that the context should grow by between two edits."""
     keep_messages: int | None = None
@@ -125,7 +125,7 @@ def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
         trigger_tokens=threshold.tokens,
         goal_tokens=int(goal),
         worth_tokens=max(1, int(worth)),
-        keep_tokens=moment.keep_tokens,
+        keep_tokens=0 if triggers.mode == "quality" else moment.keep_tokens,
         headroom_tokens=threshold.headroom,
         why=f"{moment.tokens:,} tokens {compared} the trigger: {threshold.why}",
     )

@@ -81,6 +81,12 @@ def test_quality_waits_until_the_largest_step_might_no_longer_fit_whatever_token
     assert [each.trigger_tokens for each in decisions] == [193_000, 193_000]
 
 
+def test_quality_keeps_the_reserve_and_a_mode_by_price_what_it_was_told():
+    moment = replace(MOMENT, keep_tokens=10_000)
+
+    assert [decide(moment, TriggersConfig(mode=mode)).keep_tokens for mode in ("quality", "cost")] == [0, 10_000]
+
+
 @pytest.mark.parametrize("boundary", Boundary)
 def test_at_a_boundary_it_is_due_from_seven_tenths_of_the_headroom_on(boundary):
     at_boundary = replace(MOMENT, boundary=boundary, tokens=53_000)
