@@ -126,7 +126,9 @@ async def test_a_text_that_is_pinned_by_a_tool_waits_for_the_next_turn_and_is_ne
     assert [pin.where for pin in noted] == ["waiting"]
     assert orphans(agent.state.context) == []
     await agent.reply(user("Do you know it?"))
-    assert RULE in [block.text for message in model.chats[-1].messages for block in message.content if block.type == "text"]
+    assert RULE in [
+        block.text for message in model.chats[-1].messages for block in message.content if block.type == "text"
+    ]
     assert [pin.where for pin in Steering.of(agent).pins()] == ["context"]
 
 

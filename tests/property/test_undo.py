@@ -7,12 +7,14 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from agentscope.state import AgentState
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ctxkit.config import SummaryConfig
+from ctxkit.config import CostConfig, LadderConfig, Price, SummaryConfig
 from ctxkit.engine import Engine
+from ctxkit.engine.steer.bill import bill_of_receipt
 from ctxkit.errors import CtxkitError
 from ctxkit.host._codec import HostCodec
 from ctxkit.host._state_port import StatePort
@@ -23,9 +25,12 @@ from ctxkit.port import Answer, Request
 from ctxkit.tokens import ByteCounter
 from tests.property.contexts import AGENT, Context, Ids, contexts, requests, running
 from tests.property.plans import policies
+from tests.property.recorded import RECORDINGS, recorded
+from tests.unit import fakes
 from tests.unit.summary.fakes import GOOD, FakeModel
 
 if TYPE_CHECKING:
+    from ctxkit.config import Settings
     from tests.property.plans import Policy
 
 CODEC = HostCodec()
@@ -81,9 +86,14 @@ async def quiet(name: str, value: Any) -> None:
     """Take events."""
 
 
-async def compressed(engine: Engine, policy: Policy) -> str | None:
+def config_of(policy: Policy | None, **sections: Any) -> Settings:
+    """Return settings under which nothing waits."""
+    summary = SummaryConfig(attempts=1, retry_delay_s=0)
+    return replace(fakes.settings() if policy is None else policy.settings, summary=summary, **sections)
+
+
+async def compressed(engine: Engine, config: Settings) -> str | None:
     """Compress, and return the plan that was carried out; None where nothing was."""
-    config = replace(policy.settings, summary=SummaryConfig(attempts=1, retry_delay_s=0))
     try:
         receipt = await engine.compress(config, reason=Reason.MANUAL, emit=quiet, force=True)
     except CtxkitError:
@@ -97,7 +107,7 @@ def test_taking_a_compression_back_gives_the_context_of_before(context: Context,
     async def scenario() -> None:
         state, store = state_of(context, summary), MemoryStore()
         before = seen(state)
-        plan_id = await compressed(engine_of(state, store, policy.context_size), policy)
+        plan_id = await compressed(engine_of(state, store, policy.context_size), config_of(policy))
         assume(plan_id is not None)
         undone = await Steering(state, store=store).undo(plan_id)
         assert (undone.outcome, undone.why) == ("undone", "")
@@ -114,7 +124,7 @@ def test_it_does_so_after_a_restart_and_for_one_compression_upon_another(context
         befores, plans = [], []
         for _ in range(3):
             before = seen(state)
-            plan_id = await compressed(engine_of(state, store, policy.context_size), policy)
+            plan_id = await compressed(engine_of(state, store, policy.context_size), config_of(policy))
             if plan_id is not None:
                 befores.append(before)
                 plans.append(plan_id)
@@ -134,12 +144,39 @@ def test_it_does_so_after_a_restart_and_for_one_compression_upon_another(context
 
 
 @many
+@given(anything, policies)
+def test_a_preview_shows_the_tokens_and_the_money_that_carrying_it_out_then_shows(context: Context, policy: Policy):
+    async def scenario() -> None:
+        # In a window of 200 tokens nothing but the last resort fits, which makes its few words of a summary anew.
+        assume(policy.context_size >= 2_000)
+        state = state_of(context)
+        before = seen(state)
+        engine = engine_of(state, MemoryStore(), policy.context_size)
+        config = config_of(policy, cost=CostConfig(price=Price(input_usd=3.0)))
+        try:
+            preview = await engine.steer.preview(config)
+        except CtxkitError:
+            assume(False)
+        assert seen(state) == before
+        receipt = await engine.compress(config, reason=Reason.MANUAL, emit=quiet, force=True)
+        assert (preview.plan_id is not None) == (receipt.outcome == "applied")
+        shown = (preview.tokens_before, preview.tokens_after, preview.stable_tokens)
+        assert (receipt.tokens_before, receipt.tokens_after, receipt.stable_tokens) == pytest.approx(shown, rel=0.01)
+        if preview.bill is not None:
+            bill = bill_of_receipt(config.cost.price, receipt)
+            assert bill is not None
+            assert bill.dollars == pytest.approx(preview.bill.dollars, rel=0.01)
+
+    asyncio.run(scenario())
+
+
+@many
 @given(anything, policies, st.data())
 def test_what_came_since_stays_behind_it(context: Context, policy: Policy, data: st.DataObject):
     async def scenario() -> None:
         state, store = state_of(context), MemoryStore()
         before = seen(state)
-        plan_id = await compressed(engine_of(state, store, policy.context_size), policy)
+        plan_id = await compressed(engine_of(state, store, policy.context_size), config_of(policy))
         assume(plan_id is not None)
         ids = Ids()
         since = [*data.draw(requests(ids)), *data.draw(running(ids, "reply-since"))]
@@ -150,5 +187,31 @@ def test_what_came_since_stays_behind_it(context: Context, policy: Policy, data:
         assert (undone.outcome, undone.why) == ("undone", "")
         came = seen(AgentState(context=since))[0]
         assert seen(state)[0] == [*before[0], *came]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not RECORDINGS.exists(), reason="the recordings lie beside the repository")
+@pytest.mark.parametrize("rungs", [("summarize",), LadderConfig().rungs], ids=["summary", "all rungs"])
+def test_recorded_runs_are_the_same_when_their_compressions_are_taken_back(rungs: tuple[str, ...]):
+    async def scenario() -> None:
+        undone = 0
+        for name, messages in recorded(per_source=1, most_messages=40):
+            state, store = state_of(Context(messages=messages, reply_id="none")), MemoryStore()
+            engine = engine_of(state, store, 32_000)
+            befores = []
+            for _ in range(2):
+                before = seen(state)
+                if await compressed(engine, config_of(None, ladder=LadderConfig(rungs=rungs))) is not None:
+                    befores.append(before)
+            while befores:
+                what = await Steering(state, store=store).undo()
+                assert (what.outcome, what.why) == ("undone", ""), name
+                if not what.redacted:
+                    assert seen(state) == befores.pop(), name
+                    undone += 1
+                else:
+                    befores.pop()
+        assert undone > 5
 
     asyncio.run(scenario())
