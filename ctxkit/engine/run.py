@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits
 from ctxkit.engine.layer import layer_text
+from ctxkit.engine.open_errors import open_errors
 from ctxkit.engine.planned import Planned
 from ctxkit.engine.steer.keep import keep_change, remember_change
 from ctxkit.engine.unfit import unfit_error
@@ -92,7 +93,11 @@ class Run:
         self.situation = await self.kit.gauge.situation(
             self.reading, self.kit.view(), self.kit.port.summary, self.settings
         )
-        self.situation = replace(self.situation, pinned=self.kit.pins.in_place(self.situation, self.pins_room))
+        self.situation = replace(
+            self.situation,
+            pinned=self.kit.pins.in_place(self.situation, self.pins_room),
+            open_errors=await open_errors(self.situation.view),
+        )
         if self.decision is None:
             before = self.situation.fixed_tokens + round(self.layer_tokens)
             self.trigger_tokens = self.settings.trigger_tokens(self.reading.context_size, fixed_tokens=before)

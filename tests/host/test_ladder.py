@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.row("X3")
 WINDOW = 16_000
+RUNGS = ("deduplicate", "shrink", "clear_results", "clear_thinking", "clear_arguments", "summarize")
 
 
 def config(*rungs: object, **sections: Any) -> ContextConfig:
-    """Return a config with these rungs, or the default ones, that prepares nothing."""
-    ladder = sections.pop("ladder", None) or (LadderConfig(rungs=rungs) if rungs else LadderConfig())
+    """Return a config with these rungs, or all known ones that keep the pairs, that prepares nothing."""
+    ladder = sections.pop("ladder", None) or LadderConfig(rungs=rungs or RUNGS)
     return ContextConfig(trigger_ratio=0.6, ladder=ladder, summary=SummaryConfig(prepare=False), **sections)
 
 
@@ -66,7 +67,9 @@ async def test_where_clearing_makes_enough_room_no_summary_is_asked_for():
 @pytest.mark.asyncio
 async def test_where_clearing_is_not_enough_the_summary_is_made_and_what_stays_keeps_its_bytes():
     model = ScriptedModel(["Done."], context_size=WINDOW)
-    agent = make_agent(model, config=config(ladder=LadderConfig(keep_results=29)), offloader=memory_offloader())
+    agent = make_agent(
+        model, config=config(ladder=LadderConfig(rungs=RUNGS, keep_results=29)), offloader=memory_offloader()
+    )
     agent.state.context.extend(history(30))
 
     await agent.reply(user("Go on."))

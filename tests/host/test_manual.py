@@ -7,7 +7,7 @@ import pytest
 from agentscope.agent import ContextConfig as HostContextConfig
 from agentscope.message import HintBlock, TextBlock
 
-from ctxkit import CompressionMiddleware, ContextConfig, Reason, StoreError, SummaryConfig, SummaryError
+from ctxkit import CompressionMiddleware, ContextConfig, LadderConfig, Reason, StoreError, SummaryConfig, SummaryError
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import (
     applied,
@@ -27,7 +27,7 @@ from tests.host.agents import (
 pytestmark = [pytest.mark.usefixtures("only_summaries"), pytest.mark.asyncio, pytest.mark.row("A6")]
 
 WINDOW = 16384
-LOW = ContextConfig(trigger_ratio=0.2, reserve_ratio=0.05)
+LOW = ContextConfig(trigger_ratio=0.2, reserve_ratio=0.05, ladder=LadderConfig(rungs=("summarize",)))
 """A one-off config that compresses now."""
 
 

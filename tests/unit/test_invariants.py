@@ -102,3 +102,29 @@ def test_a_message_behind_that_of_the_running_reply_is_named():
 def test_every_broken_rule_is_told():
     before = [REQUEST, agent(thinking(), call("a"), result("a"), call("b"), reply_id="r")]
     assert len(broken(before, [agent(call("a"))], freed=-5)) == 6
+
+
+def test_thinking_of_a_turn_that_is_over_may_go_from_before_its_call():
+    old = agent(*step("a"), "done")
+    assert broken([old, REQUEST], [replace(old, content=old.content[1:]), REQUEST]) == ()
+
+
+def test_thinking_of_the_running_reply_stays_though_somebody_has_spoken_since():
+    running = agent(*step("a"), reply_id="r")
+    after = replace(running, content=running.content[1:])
+    assert "call 'a' lost its thinking" in broken([running, REQUEST], [after, REQUEST])
+
+
+class TestPins:
+    def kept(self, before: list[FakeMsg], after: list[FakeMsg], *, layer: str = "") -> tuple[str, ...]:
+        views = (View(messages, agent_name="agent") for messages in (before, after))
+        return broken_rules(*views, tokens_before=2, tokens_after=1, pinned=frozenset({0}), layer=layer)
+
+    def test_a_pinned_message_that_is_gone_or_changed_is_named(self):
+        pinned = user("port 4711")
+        expected = (f"the pinned message {pinned.id!r} is gone or was changed",)
+        assert self.kept([pinned, agent("ok"), REQUEST], [REQUEST]) == expected
+        assert self.kept([pinned, agent("ok"), REQUEST], [replace(pinned, content=[text("port")]), REQUEST]) == expected
+
+    def test_a_pinned_message_may_stand_in_the_summary_layer(self):
+        assert self.kept([user("port 4711"), agent("ok"), REQUEST], [REQUEST], layer="Pinned: port 4711.") == ()
