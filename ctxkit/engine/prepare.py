@@ -128,14 +128,17 @@ class Preparer:
         return look.tokens >= self._pace.start_tokens(look.trigger_tokens, floor_tokens=floor, growth_tokens=growth)
 
     def begin(self, run: Run, edits: tuple[Edit, ...]) -> Preparation | None:
-        """Return what `carry_out` needs, or None where nothing would leave or a summary is there already.
+        """Return what `carry_out` needs, or None where it would stand for too little or a summary is there already.
+
+        Too little is less than half of what one that is made at the trigger would stand for.
 
         Args:
             run: Has measured the context.
             edits: What a compression would do to it now.
         """
         leaving = tuple(edit for edit in edits if edit.kind is EditKind.COMPRESS)
-        if not leaving or any(self._journal.unfinished(run.situation, focus=None, settings=run.settings)):
+        is_little = sum(edit.tokens for edit in leaving) < run.trigger_tokens - run.tokens_before
+        if not leaving or is_little or any(self._journal.unfinished(run.situation, focus=None, settings=run.settings)):
             self._failed_at = run.tokens_before
             return None
         return Preparation(
