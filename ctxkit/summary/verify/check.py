@@ -68,7 +68,11 @@ async def verify_fields(
         why = f"{len(unknown)} of the {len(named)} names and numbers in it stand nowhere in the conversation: {names}."
         return Verified(fields=fields, claims=len(named), unverified=_said(unknown), problems=(why,))
     keyed = {claim: key for text, claims in found.items() for claim, key in keyed_claims(text, claims).items()}
-    numbers = [claim for claim in named if claim.kind in {"number", "version"} and claim not in unknown]
+    missing = {claim.text for claim in unknown}
+    numbers = {
+        text: [claim for claim in claims if claim.kind in {"number", "version"} and claim.text not in missing]
+        for text, claims in found.items()
+    }
     wrong = {**await rivals_of(numbers, sources), **await numbers_against(keyed, sources)}
     invented = {claim.text for claim in unknown[:MOST_MARKS]}
     about = "\n".join(found)
