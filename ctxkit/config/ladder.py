@@ -36,7 +36,7 @@ class LadderConfig:
         "summarize",
     )
     """Names of rungs, and own strategies (objects with `plan_edits`), in the order in which they are tried."""
-    keep_results: int = 5
+    keep_results: int = 3
     """So many of the newest tool results are never cleared, at least 0."""
     keep_messages: int | None = None
     """So many of the newest messages (as a provider's format has them) stay on the last rung; `None` goes by `reserve_ratio`."""

@@ -20,7 +20,7 @@ class ClearResultsStrategy:
     The newest stay, and so do errors that nothing has resolved, and results that the model has not been shown yet.
     """
 
-    keep_results: int = 5
+    keep_results: int = 3
     """So many of the newest tool results stay, at least 0."""
     name: str = field(default="clear_results", init=False)
 

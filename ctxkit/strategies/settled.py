@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentscope.message import ToolCallBlock, ToolResultBlock
 
     from ctxkit.strategies._base import Situation
@@ -35,15 +37,17 @@ def settled(
 
     Args:
         situation: The context.
-        keep_newest: So many of the newest results are left out, whatever they are.
+        keep_newest: So many of the newest results are left out: the very newest whatever its size, the others as far as
+            they have at most the reserve together, for what stays is read at each step.
         unseen: Take results as well that the model has not been shown yet.
         cleared: Take exchanges as well of whose result one line is left.
     """
     view = situation.view
     over = sorted((e.result, e) for e in view.exchanges if e.result is not None)
     shown = _last_words(view)
+    kept = _kept([place for place, _ in over[-keep_newest:]], situation) if keep_newest else 0
     found = []
-    for place, exchange in over[: len(over) - keep_newest] if keep_newest else over:
+    for place, exchange in over[: len(over) - kept]:
         if exchange.call_id in situation.open_errors or (place >= shown and not unseen):
             continue
         if not situation.pinned.isdisjoint((exchange.call.message, place.message)):
@@ -57,6 +61,16 @@ def settled(
         if cleared or not is_cleared(result):
             found.append(Settled(call=call, call_place=exchange.call, result=result, result_place=place))
     return tuple(found)
+
+
+def _kept(newest: Sequence[Place], situation: Situation) -> int:
+    """Return how many of the newest results stay."""
+    room = situation.settings.reserve_ratio * situation.context_size
+    for kept, place in enumerate(reversed(newest)):
+        room -= situation.tokens[place.message][place.block]
+        if room < 0 and kept:
+            return kept
+    return len(newest)
 
 
 def text_of_result(result: ToolResultBlock) -> str | None:

@@ -337,7 +337,7 @@ async def test_a_system_prompt_over_the_window_is_refused_by_name_and_a_shorter_
         await events_of(agent.reply_stream(user("Hello?")))
 
     assert caught.value.needed_tokens > caught.value.limit_tokens
-    assert caught.value.biggest[0][0] == "system prompt and tool schemas"
+    assert caught.value.biggest[0][0] == "system prompt"
     assert "system prompt" in str(caught.value)
     assert model.requests == []
     assert [message.get_text_content() for message in agent.state.context if message.role == "user"] == ["Hello?"]

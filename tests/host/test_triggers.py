@@ -210,7 +210,7 @@ async def test_a_system_prompt_over_the_window_is_refused_by_name_and_nothing_is
     with pytest.raises(ContextUnfitError) as refusal:
         await agent.reply(user("Hello?"))
 
-    assert refusal.value.biggest[0][0] == "system prompt and tool schemas"
+    assert refusal.value.biggest[0][0] == "system prompt"
     assert text_of(agent.state.context[:1]) == "Hello?"
     assert model.requests == []
 
