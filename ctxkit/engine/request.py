@@ -219,7 +219,7 @@ class RequestFitter:
     async def _situation(self, whole: Sent, view: View) -> Situation:
         gauge = self._kit.gauge
         table = await gauge.table(view, model_key=self._model.key)
-        return Situation(
+        situation = Situation(
             view=view,
             tokens=table,
             request_tokens=whole.tokens,
@@ -227,6 +227,9 @@ class RequestFitter:
             context_size=gauge.window(self._model),
             settings=self._settings,
         )
+        summary = self._settings.summary
+        room = summary.pins_share_ratio * summary.share_ratio * situation.context_size
+        return replace(situation, pinned=self._kit.pins.in_place(situation, room))
 
     def _split(self, messages: Sequence[Msg]) -> tuple[Sequence[Msg], View]:
         """Return the layers that stay (system prompt, summary) and a view of the rest."""

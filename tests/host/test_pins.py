@@ -207,7 +207,9 @@ async def test_a_pin_stays_while_the_agent_works_on():
     agent = make_agent(
         model,
         offloader=memory_offloader(),
-        config=ContextConfig(trigger_ratio=0.5, summary=SummaryConfig(prepare=False)),
+        config=ContextConfig(
+            trigger_ratio=0.5, ladder=LadderConfig(rungs=("summarize",)), summary=SummaryConfig(prepare=False)
+        ),
     )
     rule = user(RULE)
     agent.state.context.extend([rule, *history(2)])
@@ -223,3 +225,15 @@ async def test_a_state_without_an_agent_can_be_pinned():
     handle = Steering(agent.state)
     pin = await handle.pin(agent.state.context[0])
     assert handle.pins() == (pin,)
+
+
+@pytest.mark.row("X10")
+async def test_a_pin_is_in_the_smaller_view_of_a_request_that_does_not_fit():
+    model = ScriptedModel(["done"], context_size=12_000, enforce="cl100k")
+    agent = make_agent(model, offloader=memory_offloader(), config=ContextConfig(trigger_ratio=0.9))
+    rule = user(RULE)
+    agent.state.context.extend([rule, *history(20)])
+    await Steering.of(agent).pin(rule)
+    model.context_size = 4_000
+    await agent.reply(user("Go on."))
+    assert RULE in text_of(model.chats[-1].messages)
