@@ -158,4 +158,7 @@ def is_near(text: str, start: int, stop: int, words: Sequence[str]) -> bool:
     """Return whether a unit stands beside a number; units of one letter must follow it at once."""
     behind = text[stop : stop + 3].lstrip(" -")
     around = text[max(0, start - _NEAR_CHARS) : stop + _NEAR_CHARS]
-    return any(word in around if len(word) > 1 else behind[:1] == word and not behind[1:2].isalpha() for word in words)
+    return any(
+        word in around if len(word) > 1 or not word.isalpha() else behind[:1] == word and not behind[1:2].isalpha()
+        for word in words
+    )

@@ -16,6 +16,7 @@ from tests.unit.summary.fakes import FIELDS, count
 HISTORY = (
     FakeMsg(role="system", name="system", content=[text("You work in /srv/shop. Releases are tagged v2.4.1.")]),
     user("Fix the checkout. Order ORD-77812 was charged 129.50 euros, the gateway answers after 850 ms."),
+    user("Mind the limit: $1000."),
     agent(
         call("1", "Read", file_path="src/checkout/cart.py"),
         result("1", "def total(): ...  # see src/checkout/tax.py\nport = 18443", name="Read"),
@@ -44,6 +45,7 @@ async def checked(said, *, history=HISTORY, facts=False, room_tokens=500, previo
         "Edited `src/checkout/cart.py`; tax.py is next.",
         "Order ORD-77812 was charged €129.50.",
         "Order ORD-77812 was charged 129.5 euros.",
+        "The limit of $1000 stands.",
         "The gateway takes 850ms.",
         "The release is 2.4.1, or v2.4.1.",
         "The code is in /srv/shop/src/checkout/cart.py.",
@@ -180,7 +182,7 @@ async def test_what_must_be_kept_is_added_where_it_belongs_and_only_once():
     found = await checked("Nothing of note.", facts=True)
     assert found.fields["current_state"].endswith(f"{ADDED}\n- File modified: src/checkout/cart.py")
     assert "Not resolved: pytest -q tests/test_cart.py -> exit 1" in found.fields["important_discoveries"]
-    assert "Newest request: Fix the checkout." in found.fields["task_overview"]
+    assert "Newest request: Mind the limit" in found.fields["task_overview"]
     again = await checked(found.fields, facts=True)
     assert (again.added, again.fields) == ((), found.fields)
 
@@ -189,7 +191,7 @@ async def test_what_must_be_kept_is_added_where_it_belongs_and_only_once():
 async def test_a_summary_that_has_the_facts_in_its_own_words_gets_none():
     said = (
         "The user wants the checkout fixed: order ORD-77812 was charged 129.50 euros, the gateway answers after 850 ms. "
-        "cart.py is changed; total() raises TypeError."
+        "Mind the limit, $1000. cart.py is changed; total() raises TypeError."
     )
     assert (await checked(said, facts=True)).added == ()
 
