@@ -65,10 +65,10 @@ async def test_where_clearing_makes_enough_room_no_summary_is_asked_for():
 
 
 @pytest.mark.asyncio
-async def test_where_clearing_is_not_enough_the_summary_is_made_and_what_stays_keeps_its_bytes():
+async def test_where_the_rungs_before_it_are_not_enough_a_summary_is_made_and_what_stays_is_not_cleared():
     model = ScriptedModel(["Done."], context_size=WINDOW)
     agent = make_agent(
-        model, config=config(ladder=LadderConfig(rungs=RUNGS, keep_results=29)), offloader=memory_offloader()
+        model, config=config("deduplicate", "shrink", "summarize", "clear_results"), offloader=memory_offloader()
     )
     agent.state.context.extend(history(30))
 
