@@ -181,7 +181,9 @@ async def test_a_compression_is_taken_back_by_a_new_process_from_the_saved_state
 
 @pytest.mark.row("X12")
 async def test_an_agent_goes_on_behind_a_compression_that_was_taken_back_and_is_not_compressed_again_at_once():
-    model = ScriptedModel([*fetches(14, size=600), "read", "still here", *fetches(3, size=900), "done"], context_size=16_000)
+    model = ScriptedModel(
+        [*fetches(14, size=600), "read", "still here", *fetches(3, size=900), "done"], context_size=16_000
+    )
     agent, _, steering = steered(
         turns=0, model=model, config=config(trigger_ratio=0.5, summary=SummaryConfig(prepare=False))
     )
