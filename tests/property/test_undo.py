@@ -121,12 +121,12 @@ def test_taking_a_compression_back_gives_the_context_of_before(context: Context,
 def test_it_does_so_after_a_restart_and_for_one_compression_upon_another(context: Context, policy: Policy):
     async def scenario() -> None:
         state, store = state_of(context), MemoryStore()
-        befores, plans = [], []
+        earlier, plans = [], []
         for _ in range(3):
             before = seen(state)
             plan_id = await compressed(engine_of(state, store, policy.context_size), config_of(policy))
             if plan_id is not None:
-                befores.append(before)
+                earlier.append(before)
                 plans.append(plan_id)
         assume(plans)
         again = AgentState.model_validate_json(state.model_dump_json())
@@ -137,7 +137,7 @@ def test_it_does_so_after_a_restart_and_for_one_compression_upon_another(context
                 assert plans[-1] in refused.why
             undone = await Steering(again, store=store).undo(plans.pop())
             assert (undone.outcome, undone.why) == ("undone", "")
-            assert seen(again) == befores.pop()
+            assert seen(again) == earlier.pop()
         assert (await Steering(again, store=store).undo()).outcome == "refused"
 
     asyncio.run(scenario())
@@ -199,19 +199,19 @@ def test_recorded_runs_are_the_same_when_their_compressions_are_taken_back(rungs
         for name, messages in recorded(per_source=1, most_messages=40):
             state, store = state_of(Context(messages=messages, reply_id="none")), MemoryStore()
             engine = engine_of(state, store, 32_000)
-            befores = []
+            earlier = []
             for _ in range(2):
                 before = seen(state)
                 if await compressed(engine, config_of(None, ladder=LadderConfig(rungs=rungs))) is not None:
-                    befores.append(before)
-            while befores:
+                    earlier.append(before)
+            while earlier:
                 what = await Steering(state, store=store).undo()
                 assert (what.outcome, what.why) == ("undone", ""), name
                 if not what.redacted:
-                    assert seen(state) == befores.pop(), name
+                    assert seen(state) == earlier.pop(), name
                     undone += 1
                 else:
-                    befores.pop()
+                    earlier.pop()
         assert undone > 5
 
     asyncio.run(scenario())

@@ -88,8 +88,8 @@ async def test_the_summary_layer_goes_by_its_name():
 
 
 async def test_the_position_is_that_of_the_first_byte_that_differs():
-    before = WireRequest(messages=[message("für alle"), message("Grüße")])
-    after = WireRequest(messages=[message("für alle"), message("Grüne")])
+    before = WireRequest(messages=[message("für Köln"), message("Grüße")])
+    after = WireRequest(messages=[message("für Köln"), message("Grüne")])
 
     audit = await audited(before, after)
 
