@@ -67,10 +67,10 @@ async def test_a_preview_changes_nothing_and_shows_what_becomes_of_each_message(
     assert seen(agent.state) == before
     shown = dict.fromkeys(fate.message_id for fate in preview.fates)
     assert list(shown) == [message.id for message in agent.state.context]
-    whats = [fate.what for fate in preview.fates]
-    gone = whats.count("summarised")
-    assert whats == ["summarised"] * gone + ["kept"] * (len(whats) - gone)
-    assert 0 < gone < len(whats)
+    kinds = [fate.what for fate in preview.fates]
+    gone = kinds.count("summarised")
+    assert kinds == ["summarised"] * gone + ["kept"] * (len(kinds) - gone)
+    assert 0 < gone < len(kinds)
     assert all(fate.rule == "summarize" and fate.reason for fate in preview.fates[:gone])
     assert preview.tokens_after < preview.tokens_before
     assert preview.summary
