@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits
 from ctxkit.engine.layer import layer_text
-from ctxkit.engine.open_errors import open_errors
 from ctxkit.engine.planned import Planned
 from ctxkit.engine.steer.keep import keep_change, remember_change
 from ctxkit.engine.unfit import unfit_error
 from ctxkit.errors import CtxkitError, StoreWriteError
 from ctxkit.invariants import broken_rules
+from ctxkit.ledger import open_errors
 from ctxkit.offload.chain import StoredPlan
 from ctxkit.plan import EditKind, Plan, Receipt, new_id
 from ctxkit.port import Swap
@@ -96,7 +96,7 @@ class Run:
         self.situation = replace(
             self.situation,
             pinned=self.kit.pins.in_place(self.situation, self.pins_room),
-            open_errors=await open_errors(self.situation.view),
+            open_errors=await open_errors(self.situation.view.messages),
         )
         if self.decision is None:
             before = self.situation.fixed_tokens + round(self.layer_tokens)

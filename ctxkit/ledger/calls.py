@@ -1,19 +1,14 @@
 """What a tool call sets out to do, told from the tool's name and the arguments: files, operations, a command."""
 
-import json
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from typing import Final, Literal
+from hashlib import blake2b
+from typing import Any, Final
 
+from ctxkit.ledger.adapters import parsed
 from ctxkit.ledger.lines import clipped
-
-Operation = Literal["read", "created", "modified", "deleted"]
-
-_JSON_CHARS: Final = 1024 * 1024
-"""Longer arguments are taken as text: parsing them would hold the event loop."""
+from ctxkit.ledger.shell import Operation, Work, files_of, works_of
 
 _PATH_ARGUMENTS: Final = (
     "path",
@@ -24,22 +19,26 @@ _PATH_ARGUMENTS: Final = (
     "file_name",
     "notebook_path",
     "target_file",
+    "paths",
+    "files",
 )
+_MOVED_ARGUMENTS: Final = (("source", "destination"), ("src", "dst"), ("old_path", "new_path"), ("from", "to"))
+_CONTENT_ARGUMENTS: Final = ("content", "file_text", "contents", "text")
 _COMMAND_ARGUMENTS: Final = ("command", "cmd", "script", "commands")
 _OPERATIONS: Final[tuple[tuple[Operation, re.Pattern[str]], ...]] = (
     ("deleted", re.compile(r"delete|remove|unlink|\brm\b", re.IGNORECASE)),
     ("modified", re.compile(r"edit|replace|update|patch|insert|append|modif|undo", re.IGNORECASE)),
     ("created", re.compile(r"write|create|save|touch|new", re.IGNORECASE)),
-    ("read", re.compile(r"read|view|open|cat|show|get|fetch|load|list|glob|grep|search|find|ls", re.IGNORECASE)),
+    ("read", re.compile(r"read|view|open|cat|show|get|fetch|load|head|tail", re.IGNORECASE)),
 )
+_SEARCH_TOOL: Final = re.compile(r"grep|glob|search|find|list|\bls\b|tree|director(?:y|ies)|folder", re.IGNORECASE)
+"""Tools whose path says where to look: it is no file that was read."""
+_MOVE_TOOL: Final = re.compile(r"move|rename|copy|\b(?:mv|cp)\b", re.IGNORECASE)
 _SHELL_TOOL: Final = re.compile(r"bash|shell|terminal|exec|run|command|console|powershell", re.IGNORECASE)
-_REDIRECT: Final = re.compile(r"(?<![\d&>])>{1,2}\s*([\w./~\-@+]{2,200})")
-_FILE_PROGRAM: Final = re.compile(r"\s*(?:cat|head|tail|less|more|nl|wc|rm|touch|tee|sed|perl|cp|mv)\s")
-_READERS: Final = frozenset({"cat", "head", "tail", "less", "more", "nl", "wc"})
-_PATH_LIKE: Final = re.compile(r"[\w.~@+\-/]*[\w]", re.ASCII)
-_COMMAND_PARSE_CHARS: Final = 2000
 _FILES_PER_CALL: Final = 20
 _PATH_CHARS: Final = 200
+_NAME_CHARS: Final = 64
+"""The longest tool name that providers take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +51,12 @@ class Call:
     """Path and operation, in order."""
     command: str | None = None
     """The command line, clipped, where the tool runs one."""
+    early: tuple[tuple[str, Operation], ...] = ()
+    """Of a command, the files that are touched before its last part, and so even where that fails."""
+    works: tuple[Work, ...] = ()
+    """Of a command, what it is run for."""
+    digest: str = ""
+    """BLAKE2b of what the whole file holds afterwards, 8 bytes in hex; empty where the call does not say all of it."""
 
 
 def call_of(name: str, arguments: str) -> Call:
@@ -61,35 +66,69 @@ def call_of(name: str, arguments: str) -> Call:
         name: The tool's name.
         arguments: The call's arguments as JSON text; other text is taken as it is.
     """
-    values = _parsed(arguments)
+    values = parsed(arguments)
     if values is None:
         return Call(text=arguments)
     text = "\n".join(_strings(values))
     command = next(iter(_texts_under(values, _COMMAND_ARGUMENTS)), "")
     if command and (" " in command.strip() or _SHELL_TOOL.search(name)):
-        files = dict(islice(_shell_files(command), _FILES_PER_CALL))
-        return Call(text=text, files=tuple(files.items()), command=clipped(command))
-    operation = _operation_of(command) or _operation_of(name)
-    if operation is None:
-        return Call(text=text)
-    paths = (
-        path for path in _texts_under(values, _PATH_ARGUMENTS) if 1 < len(path) <= _PATH_CHARS and "\n" not in path
+        return _command_call(text, command)
+    operation = _operation_of(command) or operation_of(name)
+    moved = _moved(name, values)
+    if operation is None or moved:
+        return Call(text=text, files=moved)
+    paths = [path for path in _texts_under(values, _PATH_ARGUMENTS) if 1 < len(path) <= _PATH_CHARS and "\n" not in path]
+    whole = next(iter(_texts_under(values, _CONTENT_ARGUMENTS)), None) if operation == "created" else None
+    digest = "" if whole is None else blake2b(whole.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    files = tuple((path, operation) for path in list(dict.fromkeys(paths))[:_FILES_PER_CALL])
+    return Call(text=text, files=files, digest=digest)
+
+
+def runs_commands(name: str) -> bool:
+    """Whether a tool may run commands: what it prints as an exit code is one, and not a line of a file that it read."""
+    return _SHELL_TOOL.search(name[:_NAME_CHARS]) is not None or operation_of(name) is None
+
+
+def operation_of(name: str) -> Operation | None:
+    """Return what a tool of this name does to the files that it is given; `None` where it looks for them, or for what else."""
+    operation = _operation_of(name)
+    return None if operation == "read" and _SEARCH_TOOL.search(name) else operation
+
+
+def _command_call(text: str, command: str) -> Call:
+    files: dict[str, Operation] = {}
+    early: dict[str, Operation] = {}
+    for path, operation, is_early in files_of(command)[:_FILES_PER_CALL]:
+        files[path] = operation
+        if is_early:
+            early[path] = operation
+    return Call(
+        text=text,
+        files=tuple(files.items()),
+        command=clipped(command),
+        early=tuple(early.items()),
+        works=works_of(command),
     )
-    return Call(text=text, files=tuple((path, operation) for path in dict.fromkeys(paths)))
+
+
+def _moved(name: str, values: Mapping[str, Any]) -> tuple[tuple[str, Operation], ...]:
+    """Return the two files of a tool that moves or copies."""
+    if not _MOVE_TOOL.search(name[:_NAME_CHARS]):
+        return ()
+    for source, target in _MOVED_ARGUMENTS:
+        both = _texts_under(values, (source, target))
+        if len(both) == 2 and all(1 < len(path) <= _PATH_CHARS for path in both):  # noqa: PLR2004 - from and to
+            is_copy = re.search(r"copy|\bcp\b", name, re.IGNORECASE) is not None
+            return (both[0], "read" if is_copy else "deleted"), (both[1], "created")
+    return ()
 
 
 def _texts_under(values: Mapping[str, object], keys: Iterable[str]) -> list[str]:
-    return [value for key in keys if isinstance(value := values.get(key), str)]
-
-
-def _parsed(arguments: str) -> Mapping[str, object] | None:
-    if len(arguments) > _JSON_CHARS:
-        return None
-    try:
-        values = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None
+    found: list[str] = []
+    for key in keys:
+        value = values.get(key)
+        found += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)]
+    return found
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -106,45 +145,6 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _operation_of(name: str) -> Operation | None:
-    if len(name) > 64:  # noqa: PLR2004 - the longest tool name that providers take
+    if len(name) > _NAME_CHARS:
         return None
     return next((operation for operation, pattern in _OPERATIONS if pattern.search(name)), None)
-
-
-def _shell_files(command: str) -> Iterator[tuple[str, Operation]]:
-    """Yield the files that the plain commands of a shell line touch; what needs a real shell to tell is left out."""
-    heredoc = command.find("<<")
-    stop = command.find("\n", heredoc) if heredoc >= 0 else -1
-    command = command[: min(stop, _COMMAND_PARSE_CHARS) if stop >= 0 else _COMMAND_PARSE_CHARS]
-    for path in _REDIRECT.findall(command):
-        if not path.startswith("/dev/"):
-            yield path, "modified"
-    for part in re.split(r"&&|\|\||[;|\n]", _REDIRECT.sub(" ", command)):
-        if not _FILE_PROGRAM.match(part):
-            continue
-        try:
-            words = shlex.split(part, comments=True)
-        except ValueError:
-            continue
-        if words:
-            yield from _command_files(words[0], [w for w in words[1:] if _is_path(w)], in_place="-i" in words)
-
-
-def _is_path(word: str) -> bool:
-    return len(word) > 1 and not word.startswith("-") and _PATH_LIKE.fullmatch(word) is not None
-
-
-def _command_files(program: str, paths: list[str], *, in_place: bool) -> Iterator[tuple[str, Operation]]:
-    named = [path for path in paths if "/" in path or "." in path]
-    if program in _READERS:
-        yield from ((path, "read") for path in named)
-    elif program == "rm":
-        yield from ((path, "deleted") for path in paths)
-    elif program == "touch":
-        yield from ((path, "created") for path in paths)
-    elif program == "tee" or (program in {"sed", "perl"} and in_place):
-        yield from ((path, "modified") for path in named)
-    elif program in {"cp", "mv"} and len(paths) > 1:
-        if program == "mv":
-            yield from ((path, "deleted") for path in paths[:-1])
-        yield paths[-1], "created"

@@ -1,16 +1,20 @@
 """The facts of one block, found by code: no model is asked, the same block always has the same facts."""
 
 import asyncio
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
-from ctxkit.ledger.calls import Call, call_of
+from ctxkit.ledger.adapters import is_failed
+from ctxkit.ledger.calls import Call, call_of, runs_commands
 from ctxkit.ledger.identifiers import identifiers_of, is_opaque
-from ctxkit.ledger.lines import clipped, constraints_in, errors_in, exit_code_in, line_at
+from ctxkit.ledger.jobs import says_over, started_in
+from ctxkit.ledger.lines import clipped, constraints_in, errors_in, exit_code_in, last_words, line_at, promises_in
 from ctxkit.ledger.markers import without_markers
+from ctxkit.ledger.suites import TestState, tests_in
 
 if TYPE_CHECKING:
     from ctxkit.port import Block
@@ -25,7 +29,14 @@ _IDENTIFIERS_PER_PIECE: Final = 400
 _LINES_PER_PIECE: Final = 48
 _ERRORS_PER_BLOCK: Final = 3
 _CONSTRAINTS_PER_BLOCK: Final = 20
-_MEMO_SIZE: Final = 16384
+_PROMISES_PER_BLOCK: Final = 3
+_TESTS_PER_BLOCK: Final = 60
+_MEMO_BYTES: Final = 12 * 1024 * 1024
+"""Bound of all facts that are remembered, by estimate: those of a context of about a million tokens."""
+_ENTRY_BYTES: Final = 1200
+"""About what the facts of one block take without a name in them."""
+_NAME_BYTES: Final = 48
+"""About what a name takes: most of them stand in other blocks, too, and are the same object there."""
 _TOOL_CHARS: Final = 40
 
 
@@ -52,25 +63,43 @@ class Facts:
     """Error lines of a result, in their order."""
     constraints: tuple[str, ...] = ()
     """Sentences of the user that demand or forbid, verbatim."""
+    promises: tuple[str, ...] = ()
+    """Sentences of the assistant that decide or promise something, verbatim."""
+    tests: Mapping[str, TestState] = field(default_factory=dict)
+    """Of a result: the tests that it names, and how they went."""
+    started: tuple[str, ...] | None = None
+    """Of a result: names of the job that it says goes on in the background; `None` where it says none."""
+    over: str | None = None
+    """Of a result or a hint: the word by which it says that something has ended."""
 
 
 class _Memo:
     """Facts of blocks that were scanned before, oldest forgotten first."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, limit_bytes: int) -> None:
+        self._room = limit_bytes
         self._facts: OrderedDict[object, Facts] = OrderedDict()
 
     def get(self, key: object) -> Facts | None:
         return self._facts.get(key)
 
     def put(self, key: object, facts: Facts) -> None:
+        if key in self._facts:  # two scanned it at the same time
+            return
         self._facts[key] = facts
-        if len(self._facts) > self._size:
-            self._facts.popitem(last=False)
+        self._room -= _bytes_of(facts)
+        while self._room < 0 and len(self._facts) > 1:
+            self._room += _bytes_of(self._facts.popitem(last=False)[1])
 
 
-_MEMO: Final = _Memo(_MEMO_SIZE)
+def _bytes_of(facts: Facts) -> int:
+    """Return about how much memory facts take."""
+    texts = (*facts.lines.values(), *facts.errors, *facts.constraints, *facts.promises, *facts.tests)
+    said = 0 if facts.call is None else sys.getsizeof(facts.call.text)
+    return _ENTRY_BYTES + _NAME_BYTES * len(facts.identifiers) + said + sum(map(sys.getsizeof, texts))
+
+
+_MEMO: Final = _Memo(_MEMO_BYTES)
 
 
 def facts_of(block: "Block", *, role: Role = "assistant") -> Facts:
@@ -195,6 +224,7 @@ def _facts_of_piece(text: str, speaker: Speaker) -> Facts:
         lines={name: line_at(text, name) for name in opaque} if speaker != "assistant" else {},
         errors=errors_in(text, _ERRORS_PER_BLOCK) if speaker == "environment" else (),
         constraints=constraints_in(text, _CONSTRAINTS_PER_BLOCK) if speaker == "user" else (),
+        tests=tests_in(text, _TESTS_PER_BLOCK) if speaker == "environment" else {},
     )
 
 
@@ -205,11 +235,24 @@ def _joined(block: "Block", speaker: Speaker, call: Call | None, parts: list[Fac
         return replace(facts, call_id=block.id, call=call)
     if block.type == "tool_result":
         texts = raw_texts(block)
-        code = exit_code_in(texts[-1]) if texts else None
+        code = exit_code_in(texts[-1]) if texts and runs_commands(block.name) else None
         problem = _problem_of(block, facts.errors, code)
         lines = {name: f"{clipped(block.name, _TOOL_CHARS)}: {line}" for name, line in facts.lines.items()}
-        return replace(facts, lines=lines, call_id=block.id, is_result=True, problem=problem, exit_code=code)
-    return replace(facts, errors=())
+        told = "\n".join(texts)
+        return replace(
+            facts,
+            lines=lines,
+            call_id=block.id,
+            is_result=True,
+            problem=problem,
+            exit_code=code,
+            started=started_in(told),
+            over=says_over(told),
+        )
+    if block.type == "hint":
+        return replace(facts, errors=(), tests={}, over=says_over("\n".join(raw_texts(block))))
+    promises = promises_in(block.text, _PROMISES_PER_BLOCK) if block.type == "text" and speaker == "assistant" else ()
+    return replace(facts, errors=(), tests={}, promises=promises)
 
 
 def _merged(speaker: Speaker, parts: list[Facts]) -> Facts:
@@ -222,13 +265,12 @@ def _merged(speaker: Speaker, parts: list[Facts]) -> Facts:
         lines=lines,
         errors=tuple(dict.fromkeys(line for part in parts for line in part.errors))[-_ERRORS_PER_BLOCK:],
         constraints=tuple(dict.fromkeys(line for part in parts for line in part.constraints))[:_CONSTRAINTS_PER_BLOCK],
+        tests={name: state for part in parts for name, state in part.tests.items()},
     )
 
 
 def _problem_of(block: "Block", errors: tuple[str, ...], code: int | None) -> str | None:
-    texts = raw_texts(block)
-    state = getattr(block, "state", None)
-    if str(getattr(state, "value", state)) not in {"error", "denied", "interrupted"} and code in {None, 0}:
+    if not is_failed(block) and code in {None, 0}:
         return None
-    first = errors[-1] if errors else line_at(texts[0], texts[0].strip()[:40]) if texts else ""
-    return ": ".join(part for part in (f"exit {code}" if code else "failed", first) if part)
+    said = errors[-1] if errors else last_words("\n".join(raw_texts(block)))
+    return ": ".join(part for part in (f"exit {code}" if code else "failed", said) if part)

@@ -52,13 +52,13 @@ def identifiers_of(text: str, limit: int) -> list[str]:
     return names if len(names) <= limit else names[: limit - limit // 2] + names[-(limit // 2) :]
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def is_opaque(identifier: str) -> bool:
     """Return whether an identifier says nothing by itself: a number, a hash, a ticket."""
     return _OPAQUE.fullmatch(identifier) is not None
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _parts_of(token: str) -> tuple[str, ...]:
     token = token.strip(".,:;-")
     if _ADDRESS.match(token):

@@ -22,6 +22,7 @@ _ERROR_LINE: Final = re.compile(
 _EXIT_CODE: Final = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|return ?code)[\"'>:= ]{1,4}\(?(-?\d{1,6})", re.IGNORECASE
 )
+_RETURN_CODE: Final = re.compile(r"\s*<(?:returncode|exit_?code)>\s*(-?\d{1,6})", re.IGNORECASE)
 _SENTENCE: Final = re.compile(r"[^\n.!?;。！？；]+(?:[.!?;](?!\s)[^\n.!?;。！？；]*)*[.!?;。！？；]?")
 _DEMAND: Final = re.compile(
     r"""\b(?:must|never|always|only|don['\u2019]?t|do\ not|does\ not|cannot|can['\u2019]t|mustn['\u2019]t|shouldn['\u2019]t|should\ not|should
@@ -32,6 +33,20 @@ _DEMAND: Final = re.compile(
       | ない(?:で|こと)|必ず|してください|하지\ ?마|반드시|말아""",
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
+
+
+_PROMISE: Final = re.compile(
+    r"""\b(?:I(?:['\u2019]ll|\ will|['\u2019]ve\ decided|\ have\ decided|\ decided|\ chose|\ promise)|we(?:['\u2019]ll|\ will|\ decided)
+        |let['\u2019]s\ (?:use|keep|go\ with|stick|switch|do|not)|decided\ (?:to|on|against|that)|decision:|instead\ of
+        |agreed|going\ (?:to\ use|with))\b
+      | 我(?:会|将|决定|们将)|决定|采用|改用""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_PROMISE_CHARS: Final = 240
+_PROMISE_LOOK: Final = 8_000
+"""So much of the end of a text is looked through."""
+_HOST_FAILURE: Final = re.compile(r"Command failed: .*|Std(?:out|err):|\W*", re.ASCII)
+"""Lines that the host's shell tool puts before what a command said."""
 
 
 def clipped(text: str, limit_chars: int = LINE_CHARS) -> str:
@@ -75,6 +90,9 @@ def errors_in(text: str, limit: int) -> tuple[str, ...]:
 
 def exit_code_in(text: str) -> int | None:
     """Return the exit code that the start or the end of a tool's output names."""
+    wrapped = _RETURN_CODE.match(text)
+    if wrapped:  # what stands further down may be a line of a script that was printed
+        return int(wrapped[1])
     for end in (text[-400:], text[:200]):
         match = _EXIT_CODE.search(end)
         if match:
@@ -93,3 +111,22 @@ def constraints_in(text: str, limit: int) -> tuple[str, ...]:
             if len(found) == limit:
                 break
     return tuple(found)
+
+
+def promises_in(text: str, limit: int) -> tuple[str, ...]:
+    """Return the last sentences of an assistant that decide or promise something, verbatim up to 240 characters."""
+    found: dict[str, None] = {}
+    if not _PROMISE.search(text[-_PROMISE_LOOK:]):
+        return ()
+    for sentence in _SENTENCE.findall(text[-_PROMISE_LOOK:]):
+        if _PROMISE.search(sentence[:_PROMISE_CHARS]):
+            found.setdefault(clipped(sentence, _PROMISE_CHARS))
+    return tuple(found)[-limit:]
+
+
+def last_words(text: str) -> str:
+    """Return the last line of a text that says anything, clipped; lines that the host's tools add do not count."""
+    for line in reversed(text[-20 * LINE_CHARS :].splitlines()):
+        if not _HOST_FAILURE.fullmatch(line.strip()):
+            return clipped(line)
+    return clipped(text)

@@ -33,7 +33,7 @@ async def render_ledger(ledger: Ledger, limit_tokens: int, count: Count, *, excl
     """
     excluded = frozenset(exclude)
     files = await _files(ledger, int(limit_tokens * _FILES_SHARE), count)
-    commands = [f"$ {text} -> {outcome}" if outcome else f"$ {text}" for text, outcome in reversed(ledger.commands)]
+    commands = [f"$ {c.text} -> {c.outcome}" if c.outcome else f"$ {c.text}" for c in reversed(ledger.commands)]
     names = ledger.ranked(excluded)[: max(limit_tokens, 0)]  # each takes a token at least
     lines = list(dict.fromkeys(line for name in names if (line := ledger.identifiers[name].line)))
     text = "\n".join(

@@ -50,7 +50,7 @@ def test_a_command_keeps_its_outcome():
         call("3", "Bash", command="sleep 9"),
     )
     assert ledger.commands == (
-        Command("pytest -q", "exit 1: AssertionError: x"),
+        Command("pytest -q", "exit 1: AssertionError: x", 1),
         Command("ls -l", "ok"),
         Command("sleep 9", ""),
     )
@@ -68,7 +68,7 @@ def test_a_command_keeps_its_outcome():
 )
 def test_a_command_whose_result_shows_errors_and_no_exit_code_is_never_called_ok(output, outcome):
     ledger = folded(call("1", "Bash", command="pytest tests/api"), result("1", output))
-    assert ledger.commands == (Command("pytest tests/api", outcome),)
+    assert [(command.text, command.outcome) for command in ledger.commands] == [("pytest tests/api", outcome)]
 
 
 def test_a_file_that_was_read_counts_as_read_although_errors_stand_in_it():

@@ -1,0 +1,72 @@
+"""Which errors count as open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ctxkit.ledger import Ledger, open_errors
+from tests.unit.fakes import FakeBlock, agent, call, result
+
+
+def ran(call_id: str, command: str, *, fails: bool) -> list[FakeBlock]:
+    output = result(call_id, "E: broken\nexit code 1" if fails else "fine", name="Bash")
+    return [call(call_id, name="Bash", command=command), replace(output, state="error" if fails else "success")]
+
+
+def used(call_id: str, tool: str, path: str, *, fails: bool) -> list[FakeBlock]:
+    output = result(call_id, "no such place" if fails else "fine", name=tool)
+    return [call(call_id, name=tool, path=path), replace(output, state="error" if fails else "success")]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("failing", "later", "is_open"),
+    [
+        ("pytest tests", "pytest tests -x -q", False),
+        ("pytest tests/unit/test_a.py::test_x", "python -m pytest tests/unit", False),
+        ("pytest tests", "ls src", True),
+        ("pytest tests", "pytest tests/unit", True),
+        ("cd /repo && make lib 2>&1 | tail -3", "make lib", False),
+        ("npm test", "npm run build", True),
+        ("python -c 'import a.b.c'", "python - <<'EOF'\nimport a\nEOF", False),
+        ("cat missing.txt", "touch missing.txt", False),
+    ],
+)
+async def test_an_error_of_a_command_is_open_until_the_same_goes_well(failing, later, is_open):
+    blocks = [*ran("a", failing, fails=True), *ran("b", later, fails=False)]
+    assert await open_errors([agent(*blocks)]) == ({"a"} if is_open else set())
+    assert bool((await Ledger().read([agent(*blocks)])).open_failures) is is_open
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("later", "path", "is_open"),
+    [("Edit", "a.py", False), ("Write", "a.py", False), ("Read", "a.py", True), ("Edit", "b.py", True)],
+)
+async def test_an_edit_that_failed_is_open_until_the_file_is_changed(later, path, is_open):
+    blocks = [*used("a", "Edit", "a.py", fails=True), *used("b", later, path, fails=False)]
+    assert await open_errors([agent(*blocks)]) == ({"a"} if is_open else set())
+
+
+@pytest.mark.asyncio
+async def test_of_errors_of_the_same_work_the_newest_is_open():
+    both = agent(*ran("a", "make all", fails=True), *ran("b", "make all", fails=True))
+    assert await open_errors([both]) == {"b"}
+
+
+@pytest.mark.asyncio
+async def test_a_search_that_finds_nothing_is_no_error():
+    assert await open_errors([agent(*ran("a", "grep -rn nothing src", fails=True))]) == set()
+
+
+@pytest.mark.asyncio
+async def test_an_exit_in_a_file_that_was_read_is_no_error():
+    blocks = [call("a", name="Read", path="run.sh"), result("a", "set -e\nexit 1", name="Read")]
+    assert await open_errors([agent(*blocks)]) == set()
+
+
+@pytest.mark.asyncio
+async def test_where_nothing_failed_nothing_is_open():
+    assert await open_errors([agent(*ran("a", "ls src", fails=False))]) == set()
