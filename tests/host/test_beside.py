@@ -30,7 +30,7 @@ from tests.host.agents import (
     words,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 WINDOW = 8192
 ORDERS = pytest.mark.parametrize("inside", [True, False], ids=["inside of ours", "outside of ours"])

@@ -23,7 +23,7 @@ from tests.host.agents import (
     user,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 WINDOW = 8192
 TURNS = 25

@@ -33,7 +33,7 @@ from tests.host.agents import (
     words,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 WINDOW = 8192
 LOW = ContextConfig(trigger_ratio=0.2, reserve_ratio=0.1)

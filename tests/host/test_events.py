@@ -34,7 +34,7 @@ from tests.host.agents import (
     user,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 WINDOW = 8192
 RUN = ["compression.started", *["compression.progress"] * len(STAGES), "compression.done"]

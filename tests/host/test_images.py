@@ -14,7 +14,7 @@ from ctxkit import CompressionMiddleware, ContextConfig, LocalWorkspace, Offload
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import applied, events_of, make_agent, memory_offloader, orphans, receipts, text_of, told, user
 
-pytestmark = [pytest.mark.usefixtures("only_summaries"), pytest.mark.asyncio, pytest.mark.row("A10")]
+pytestmark = [pytest.mark.asyncio, pytest.mark.row("A10")]
 
 
 def png(number: int, *, side: int = 64) -> bytes:

@@ -10,8 +10,6 @@ from ctxkit.sessions import GLOBAL, PROCESS_LANES
 from tests.host.agents import applied
 from tests.host.summaries import GOOD, QUICK, an_agent, lowered
 
-pytestmark = pytest.mark.usefixtures("only_summaries")
-
 
 class Summarising:
     """Answers summary requests, and notes how many it answers at once."""

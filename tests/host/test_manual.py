@@ -24,7 +24,7 @@ from tests.host.agents import (
     user,
 )
 
-pytestmark = [pytest.mark.usefixtures("only_summaries"), pytest.mark.asyncio, pytest.mark.row("A6")]
+pytestmark = [pytest.mark.asyncio, pytest.mark.row("A6")]
 
 WINDOW = 16384
 LOW = ContextConfig(trigger_ratio=0.2, reserve_ratio=0.05, ladder=LadderConfig(rungs=("summarize",)))

@@ -11,7 +11,7 @@ from ctxkit import CompressionMiddleware, ContextConfig
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import applied, fetches, make_agent, memory_offloader, number_of, receipts, text_of, user, words
 
-pytestmark = [pytest.mark.usefixtures("only_summaries"), pytest.mark.asyncio, pytest.mark.row("X8")]
+pytestmark = [pytest.mark.asyncio, pytest.mark.row("X8")]
 
 WINDOW = 16384
 KINDS = {

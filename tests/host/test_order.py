@@ -31,7 +31,7 @@ from tests.host.agents import (
 )
 from tests.host.summaries import GOOD, WINDOW, answers, lowered
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 OTHER = {**GOOD, "current_state": "All of them are found."}
 

@@ -25,7 +25,7 @@ from tests.host.agents import (
     words,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 PROVIDERS = [

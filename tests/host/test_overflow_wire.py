@@ -13,7 +13,6 @@ from ctxkit.testing import FakeProvider, Refusal, Reply, overflow_body
 from tests.host.agents import applied, events_of, history, make_agent, memory_offloader, orphans, told, user
 
 pytestmark = [
-    pytest.mark.usefixtures("only_summaries"),
     pytest.mark.asyncio,
     pytest.mark.may_block("the SDKs read certificates when a client is made"),
 ]

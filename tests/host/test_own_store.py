@@ -9,8 +9,6 @@ from ctxkit import HostCodec, StoreOffloader
 from ctxkit.testing import ScriptedModel, StoreSuite, call
 from tests.host.agents import applied, events_of, fetches, make_agent, number_of, text_of, user
 
-pytestmark = pytest.mark.usefixtures("only_summaries")
-
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_store.py"
 
 

@@ -15,7 +15,6 @@ from tests.host.summaries import GOOD, QUICK, WINDOW, an_agent, lowered
 from tests.planted import planted
 
 pytestmark = [
-    pytest.mark.usefixtures("only_summaries"),
     pytest.mark.asyncio,
     pytest.mark.may_block("the host's workspace blocks; the store has its own tests"),
 ]

@@ -32,7 +32,6 @@ from tests.host.agents import (
 
 # The host's own tools and skills read files on the event loop.
 pytestmark = [
-    pytest.mark.usefixtures("only_summaries"),
     pytest.mark.asyncio,
     pytest.mark.may_block("the host's workspace blocks; the store has its own tests"),
 ]

@@ -24,7 +24,7 @@ from ctxkit import CompressionMiddleware, ContextConfig, ContextUnfitError, Offl
 from ctxkit.testing import ScriptedModel, call, tokenizer
 from tests.host.agents import applied, events_of, make_agent, memory_offloader, orphans, text_of, told, user, words
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 CL100K = tokenizer("cl100k")
 RNG = random.Random(7)

@@ -10,8 +10,6 @@ from ctxkit import CompressionMiddleware, ContextEvent, FileStore
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import applied, fetch, fetches, number_of, orphans, text_of, user
 
-pytestmark = pytest.mark.usefixtures("only_summaries")
-
 for needed in ("aiosqlite", "greenlet", "sqlalchemy"):
     pytest.importorskip(needed, reason="not installed: pip install agentscope[service] aiosqlite sqlalchemy[asyncio]")
 app_module = pytest.importorskip("agentscope.app", reason="the service is not installed", exc_type=ImportError)

@@ -26,7 +26,7 @@ from ctxkit.testing import call
 from tests.host.agents import applied, events_of, fetches, memory_offloader, orphans, text_of, told, user
 from tests.host.session_agents import careful, parked, plain, row_of, saved_state, scribe
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 BASH = {"tool_name": "Bash", "rule_content": "git:*"}
 

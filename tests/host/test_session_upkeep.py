@@ -25,7 +25,7 @@ from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import applied, events_of, exchange, fetches, make_agent, memory_offloader, told, user, words
 from tests.host.session_agents import plain, saved_state, scribe
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 DAY_S = 86_400.0
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

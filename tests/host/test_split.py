@@ -31,7 +31,7 @@ from tests.host.agents import (
     words,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 CL100K = tokenizer("cl100k")
 WINDOW = 8192

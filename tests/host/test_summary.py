@@ -22,7 +22,7 @@ from tests.host.agents import (
 )
 from tests.host.summaries import GOOD, QUICK, WINDOW, an_agent, answers, last_asked, lowered
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 # Five fields, own schema, prompt and template (row A4)
 

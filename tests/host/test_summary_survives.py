@@ -27,7 +27,7 @@ from tests.host.agents import (
 )
 from tests.host.summaries import GOOD, QUICK, WINDOW, an_agent, lowered
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 # No model helps (rows X4 and X9)
 

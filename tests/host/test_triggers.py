@@ -26,7 +26,7 @@ from tests.host.agents import (
     words,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("only_summaries")]
+pytestmark = pytest.mark.asyncio
 
 QUIET = InjectionConfig(inject_runtime_state=False)
 CL100K = tokenizer("cl100k")

@@ -8,8 +8,6 @@ from agentscope.model import ChatModelBase, ChatUsage
 
 from ctxkit.host._usage import CACHE_IS_IN_INPUT, input_tokens_of
 
-pytestmark = pytest.mark.usefixtures("only_summaries")
-
 CLASSES = {
     name: kind
     for name, kind in inspect.getmembers(agentscope.model, inspect.isclass)

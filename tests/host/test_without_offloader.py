@@ -17,7 +17,7 @@ from tests.host.agents import (
     user,
 )
 
-pytestmark = [pytest.mark.usefixtures("only_summaries"), pytest.mark.asyncio, pytest.mark.row("A11")]
+pytestmark = [pytest.mark.asyncio, pytest.mark.row("A11")]
 
 
 def an_agent(*script, **settings):

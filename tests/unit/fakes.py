@@ -302,7 +302,7 @@ def settings(
     exclude_tools: frozenset[str] = frozenset(),
     ladder: LadderConfig | None = None,
 ) -> Settings:
-    """Return settings by which a compression is a summary, where no other ladder is given."""
+    """Return settings as a user has them who changed none of these."""
     return Settings(
         trigger_ratio=0.8,
         reserve_ratio=0.1,
@@ -316,7 +316,7 @@ def settings(
         summary=SummaryConfig(),
         triggers=TriggersConfig(),
         overflow=OverflowConfig(),
-        ladder=ladder or LadderConfig(rungs=("summarize",)),
+        ladder=ladder or LadderConfig(),
     )
 
 
