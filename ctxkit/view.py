@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from agentscope.message import Msg
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 REQUEST_MESSAGES = 16
 """Most messages that make up the newest user request. A person asks in a handful of messages; a longer run is a chat that
 the agent listened to, and were all of it a request, nothing of it could ever leave."""
+
+_content: Final = attrgetter("content")
 
 _ENDS_STEP = frozenset({"tool_result", "hint"})
 """Behind blocks of these types, what an assistant says next begins a reasoning step."""
@@ -45,6 +48,11 @@ class Exchange:
     """`None` where the call has no result, or none yet."""
 
 
+def contents_of(messages: Iterable[Msg]) -> tuple[tuple[Block, ...], ...]:
+    """Return the blocks that messages have now; at C speed, for each reasoning step asks for them."""
+    return tuple(map(tuple, map(_content, messages)))
+
+
 class View:
     """The context of one agent at one moment.
 
@@ -57,7 +65,7 @@ class View:
 
     def __init__(self, messages: Sequence[Msg], *, agent_name: str = "", reply_id: str = "") -> None:
         self.messages: tuple[Msg, ...] = tuple(messages)
-        self.contents: tuple[tuple[Block, ...], ...] = tuple(tuple(message.content) for message in self.messages)
+        self.contents: tuple[tuple[Block, ...], ...] = contents_of(self.messages)
         self.agent_name = agent_name
         self.reply_id = reply_id
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from itertools import zip_longest
-from operator import is_
+from itertools import compress, count, zip_longest
+from operator import is_, is_not, ne, or_
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxkit import telemetry
-from ctxkit.view import Place
+from ctxkit.view import Place, contents_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ class SentLog:
         port = self._kit.port
         return SentRequest(
             request=request,
-            contents=tuple(tuple(message.content) for message in request.messages),
+            contents=contents_of(request.messages),
             view=self._kit.view(),
             live=port.context,
             model_key=port.model.key,
@@ -203,13 +203,24 @@ def _first_difference(before: SentRequest, after: SentRequest) -> tuple[str, Pla
             tool = old if old is not None and old not in after.request.tools else new or old
             return f"tool {tool.get('function', tool).get('name', '?')!r}", Place(0, 0)
     last = len(before.contents) - 1
-    for index, content in enumerate(before.contents):
+    for index in _not_alike(before, after):
         block = _changed_block(before, after, index)
         if block is not None:
             return _named(before, index, block), Place(index, block)
-        if index < last and len(after.contents[index]) > len(content):
+        if index < last and len(after.contents[index]) > len(before.contents[index]):
             return _named(before, index + 1, 0), Place(index + 1, 0)  # it stood at the end, for one request only
     return None
+
+
+def _not_alike(before: SentRequest, after: SentRequest) -> list[int]:
+    """Return which messages are not the very same in the next request, or have not the very same blocks there.
+
+    At C speed, for it is asked at each step: equal tuples of the same objects are not looked into.
+    """
+    is_other = map(is_not, before.request.messages, after.request.messages)
+    has_others = map(ne, before.contents, after.contents)
+    shared = min(len(before.contents), len(after.contents))
+    return [*compress(count(), map(or_, is_other, has_others)), *range(shared, len(before.contents))]
 
 
 def _changed_block(before: SentRequest, after: SentRequest, index: int) -> int | None:
