@@ -197,6 +197,10 @@ class Codec(Protocol):
         """Return a copy of a message that has another one's `metadata["ctxkit"]`, or none where the other has none."""
         ...
 
+    def with_usage_of(self, message: Msg, other: Msg) -> Msg:
+        """Return a copy of a message that has another one's usage added to its own."""
+        ...
+
     def dump(self, message: Msg) -> str:
         """Return a message as JSON on one line; characters that cannot be encoded are replaced, never refused."""
         ...

@@ -163,9 +163,7 @@ class Engine(Kit):
             decision = self._watch.decision if reason is Reason.TRIGGER else None
             run = self._run(settings, reason, emit, decision=decision)
             hooks = Hooks(run)
-            compression = Compression(
-                run=run, drafts=self._drafts, focus=focus, force=force, may_ask=not is_hurried, hooks=hooks
-            )
+            compression = self.steer.compression(run, focus=focus, force=force, may_ask=not is_hurried, hooks=hooks)
             try:
                 receipt = await compression.carry_out()
             except Exception as exc:

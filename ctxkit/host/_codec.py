@@ -22,6 +22,8 @@ from agentscope.message import (
 )
 from pydantic import AnyUrl
 
+from ctxkit.host import _compat
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -113,6 +115,10 @@ class HostCodec:
         others = {name: value for name, value in message.metadata.items() if name != MARK}
         mark = {MARK: other.metadata[MARK]} if MARK in other.metadata else {}
         return message.model_copy(update={"metadata": {**others, **mark}})
+
+    def with_usage_of(self, message: Msg, other: Msg) -> Msg:
+        """Return a copy of a message that has another one's usage added to its own."""
+        return message.model_copy(update={"usage": _compat.added_usage(message.usage, other.usage)})
 
     def dump(self, message: Msg) -> str:
         """Return a message as JSON on one line; lone surrogates are escaped, which the host's own dump refuses."""

@@ -63,6 +63,13 @@ def reply_usage(agent: Agent) -> Usage | None:
     return tail.usage.model_copy() if tail.usage is not None else None
 
 
+def added_usage(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Return two usages together."""
+    if one is None or other is None:
+        return one or other
+    return Usage(**{name: getattr(one, name) + getattr(other, name) for name in Usage.model_fields})
+
+
 def add_usage(message: Msg, usage: CallUsage) -> None:
     """Add a call's usage to a message; what an older host has no field for is left out."""
     added = {

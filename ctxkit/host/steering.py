@@ -153,12 +153,14 @@ class Steering:
         """Take a compression back, the newest first; refused with a reason where what was stored no longer joins.
 
         What came since stays behind it. Secrets stay replaced, as they were stored. Afterwards nothing is compressed by
-        itself for three turns, as long as requests are safe to fit.
+        itself for three turns, as long as requests are safe to fit. The stream of the next reply tells it.
+
+        A cancellation leaves the context as it was, or comes when all of it is done.
 
         Args:
             plan_id: The newest one that was not taken back, as its receipt names it; `None` for whichever that is.
         """
-        return await (await self._engine()).steer.undo(plan_id, self._settings(), emit=_log_event)
+        return await (await self._engine()).steer.undo(plan_id, self._settings())
 
     async def _engine(self) -> Engine:
         if isinstance(self._of, Agent):

@@ -199,6 +199,11 @@ def block_name(kind: str, block_id: str) -> str:
     return f"{kind}:{block_id}"
 
 
+def block_id(name: str) -> str:
+    """Return the id of the block that a name of `block_name` tells."""
+    return name.partition(":")[2]
+
+
 def _record(kind: str, plan_id: str, fields: Mapping[str, Any]) -> Record:
     body = json.dumps({"type": f"ctxkit.{kind}", **fields}, ensure_ascii=False)
     digest = blake2b(body.encode("utf-8", "replace"), digest_size=16).hexdigest()

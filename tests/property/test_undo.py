@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ctxkit.config import CostConfig, LadderConfig, Price, SummaryConfig
+from ctxkit.config.ladder import PRICED_RUNGS
 from ctxkit.engine import Engine
 from ctxkit.engine.steer.bill import bill_of_receipt
 from ctxkit.errors import CtxkitError
@@ -147,8 +148,6 @@ def test_it_does_so_after_a_restart_and_for_one_compression_upon_another(context
 @given(anything, policies)
 def test_a_preview_shows_the_tokens_and_the_money_that_carrying_it_out_then_shows(context: Context, policy: Policy):
     async def scenario() -> None:
-        # In a window of 200 tokens nothing but the last resort fits, which makes its few words of a summary anew.
-        assume(policy.context_size >= 2_000)
         state = state_of(context)
         before = seen(state)
         engine = engine_of(state, MemoryStore(), policy.context_size)
@@ -192,7 +191,7 @@ def test_what_came_since_stays_behind_it(context: Context, policy: Policy, data:
 
 
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="the recordings lie beside the repository")
-@pytest.mark.parametrize("rungs", [("summarize",), LadderConfig().rungs], ids=["summary", "all rungs"])
+@pytest.mark.parametrize("rungs", [("summarize",), PRICED_RUNGS], ids=["summary", "all rungs"])
 def test_recorded_runs_are_the_same_when_their_compressions_are_taken_back(rungs: tuple[str, ...]):
     async def scenario() -> None:
         undone = 0

@@ -217,6 +217,10 @@ class FakeCodec:
         mark = {"ctxkit": other.metadata["ctxkit"]} if "ctxkit" in other.metadata else {}
         return replace(message, metadata={**others, **mark})
 
+    def with_usage_of(self, message: FakeMsg, other: FakeMsg) -> FakeMsg:
+        usages = [one.usage for one in (message, other) if one.usage is not None]
+        return replace(message, usage=sum(usages[1:], usages[0]) if usages else None)
+
     def dump(self, message: FakeMsg) -> str:
         return json.dumps(asdict(message))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxkit.engine.compress import Compression
 from ctxkit.engine.steer.explain import explain
 from ctxkit.engine.steer.preview import estimate_of, preview_of
+from ctxkit.engine.steer.ready import Ready, ReadyCompression
 from ctxkit.engine.steer.undo import Undo
 from ctxkit.plan import Reason
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ctxkit.config import Settings
     from ctxkit.engine.draft import Drafts
+    from ctxkit.engine.hooks import Hooks
     from ctxkit.engine.kit import Kit
     from ctxkit.engine.layer import Layers
     from ctxkit.engine.pins import Pin
@@ -61,6 +63,8 @@ class Desk:
         self._begin = begin
         self._alone = alone
         self._rest = rest
+        self._ready: Ready | None = None
+        """What was previewed last; the next compression, whatever it comes to, takes it away."""
 
     async def preview(self, settings: Settings, *, focus: str | None = None, draft: bool = True) -> Preview:
         """Return what `compact` would do; the context stays as it is.
@@ -80,7 +84,24 @@ class Desk:
             compression = Compression(run=run, drafts=self._drafts, focus=focus, force=True)
             if not draft:
                 return await estimate_of(run, await compression.choose())
-            return await preview_of(run, await compression.plan())
+            self._ready = None
+            planned = await compression.plan()
+            self._ready = Ready.of(run, planned, focus=focus)
+            return await preview_of(run, planned)
+
+    def compression(self, run: Run, *, focus: str | None, force: bool, may_ask: bool, hooks: Hooks) -> Compression:
+        """Return a compression: the one that was previewed, where it is the same that is wanted.
+
+        Args:
+            run: The run that is to be carried out.
+            focus: What the summary must look after.
+            force: Compress even below the trigger.
+            may_ask: Ask a model for the summary.
+            hooks: The user's own code.
+        """
+        ready, self._ready = self._ready, None
+        wanted = Compression(run=run, drafts=self._drafts, focus=focus, force=force, may_ask=may_ask, hooks=hooks)
+        return ReadyCompression(**vars(wanted), ready=ready) if ready is not None and force else wanted
 
     async def pin(self, item: Msg | str, settings: Settings | None) -> Pin:
         """Let a message, or a text of the user's, stay word for word from now on.
@@ -125,20 +146,21 @@ class Desk:
         """
         return await explain(self._kit, item_id)
 
-    async def undo(self, plan_id: str | None, settings: Settings | None, *, emit: EmitEvent) -> Undone:
-        """Take a compression back, the newest first.
+    async def undo(self, plan_id: str | None, settings: Settings | None) -> Undone:
+        """Take a compression back, the newest first; the next stream of a reply tells it.
 
         Args:
             plan_id: The newest one that was not taken back; `None` for whichever that is.
             settings: How large a request may be; `None` where no model is at hand.
-            emit: Takes the event.
         """
         async with self._alone(False):
-            undone = await Undo(kit=self._kit, layers=self._layers, emit=emit).carry_out(plan_id, settings)
-            if undone.outcome == "undone":
-                self._rest(REST_TURNS)
-                self._kit.pins.settle()
-            return undone
+            return await Undo(kit=self._kit, layers=self._layers, swapped=self._undone).carry_out(plan_id, settings)
+
+    def _undone(self) -> None:
+        """Do what belongs to taking a compression back, in the same step."""
+        self._ready = None
+        self._rest(REST_TURNS)
+        self._kit.pins.settle()
 
     async def _tokens(self, message: Msg) -> int:
         """Return the tokens of a message as the prior counts them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ctxkit.engine.steer.keep import newest_change
-from ctxkit.offload.changes import Changes
+from ctxkit.engine.steer.keep import knows_changes, newest_change
+from ctxkit.offload.changes import Changes, block_id
 from ctxkit.plan import EditKind
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def explain(kit: Kit, item_id: str) -> Explanation:
     message_id = here
     async for change, is_undone in _changes(kit):
         for part in change.parts:
-            if item_id == part.edit.message_id or any(name.endswith(f":{item_id}") for name in part.blocks):
+            if item_id == part.edit.message_id or item_id in map(block_id, part.blocks):
                 touched.append(_touch(change, part, is_undone=is_undone))
                 message_id = message_id or part.edit.message_id
     in_force = [touch for touch in touched if not touch.is_undone]
@@ -129,13 +129,15 @@ async def _changes(kit: Kit) -> AsyncIterator[tuple[StoredChange, bool]]:
         return
     changes = await Changes.read(kit.guard.store, kit.port.session_id)
     awaited = newest_change(kit.port.slot)
-    is_known = awaited is not None
+    is_known = knows_changes(kit.port.slot)
     async for change in changes.newest(_LOOKED_AT):
-        if changes.is_undone(change.plan_id):
-            yield change, True
-        elif change.plan_id == awaited or not is_known:
+        is_undone = changes.is_undone(change.plan_id)
+        # What the agent's state says is in force is, though a crash kept it from saying that it was taken back.
+        if change.plan_id == awaited or not (is_known or is_undone):
             yield change, False
             awaited, is_known = change.previous, True
+        elif is_undone:
+            yield change, True
 
 
 def _touch(change: StoredChange, part: Part, *, is_undone: bool) -> Touch:

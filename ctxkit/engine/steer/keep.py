@@ -25,15 +25,17 @@ _SLOT: Final = "applied"
 def newest_change(slot: Mapping[str, Any]) -> str | None:
     """Return the plan of the newest change of an agent that was not taken back; None where there is none."""
     plan_id = slot.get(_SLOT)
-    return plan_id if isinstance(plan_id, str) else None
+    return plan_id if isinstance(plan_id, str) and plan_id else None
+
+
+def knows_changes(slot: Mapping[str, Any]) -> bool:
+    """Whether an agent's state says which changes are in force, be it none."""
+    return isinstance(slot.get(_SLOT), str)
 
 
 def remember_change(slot: dict[str, Any], plan_id: str | None) -> None:
-    """Keep in the agent's state which change is its newest."""
-    if plan_id is None:
-        slot.pop(_SLOT, None)
-    else:
-        slot[_SLOT] = plan_id
+    """Keep in the agent's state which change is its newest; `None` where all were taken back."""
+    slot[_SLOT] = plan_id or ""
 
 
 async def keep_change(run: Run, planned: Planned) -> str | None:

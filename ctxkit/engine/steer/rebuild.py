@@ -103,10 +103,16 @@ def _whole(
 def _followed(messages: list[Msg], since: Sequence[Msg], codec: Codec, *, is_last_gone: bool) -> list[Msg]:
     """Return messages and what came since, of which the first may go on with the last of them.
 
-    The host appends to the running reply's message; where the compression had taken that away, it began it anew.
+    The host appends to the running reply's message; where the compression had taken that away, it began it anew. Where
+    nothing was left, an empty message holds what the summary cost: that goes to the last message, as it would have then.
     """
-    if not (is_last_gone and since and messages and since[0].id == messages[-1].id):
+    if not (is_last_gone and since and messages):
         return [*messages, *since]
     last, new = messages[-1], since[0]
-    joined = codec.with_mark_of(codec.with_content(new, [*last.content, *new.content]), last)
-    return [*messages[:-1], joined, *since[1:]]
+    if new.id == last.id:
+        last = codec.with_mark_of(codec.with_content(new, [*last.content, *new.content]), last)
+    elif not new.content and new.usage is not None:
+        last = codec.with_usage_of(last, new)
+    else:
+        return [*messages, *since]
+    return [*messages[:-1], last, *since[1:]]

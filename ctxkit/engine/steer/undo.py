@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -20,7 +21,7 @@ from ctxkit.port import Swap
 from ctxkit.strategies.ladder import LEAVING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from agentscope.message import DataBlock, Msg
 
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from ctxkit.engine.kit import Kit
     from ctxkit.engine.layer import Layers
     from ctxkit.offload.changes import StoredChange
-    from ctxkit.port import Block, EmitEvent, Piece
+    from ctxkit.port import Block, Piece
 
 logger = logging.getLogger("ctxkit")
 
 _PIECE_CHARS: Final = 32_768
 """A longer record is parsed in a thread."""
+_MOST_STEPS: Final = 256
+"""So many of the newest compressions are looked through to say why one cannot be taken back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +72,12 @@ class Undo:
     Args:
         kit: The agent's kit.
         layers: The agent's summary layers.
-        emit: Takes the event.
+        swapped: Called in the same step as the swap.
     """
 
     kit: Kit
     layers: Layers
-    emit: EmitEvent
+    swapped: Callable[[], None]
 
     async def carry_out(self, plan_id: str | None, settings: Settings | None) -> Undone:
         """Take a compression back.
@@ -92,11 +95,9 @@ class Undo:
             changes = await Changes.read(store, self.kit.port.session_id)
             change = await _change(changes, plan_id, newest)
             originals = await self._originals(changes, change)
-            undone = await self._swap(change, originals, settings)
+            return await self._swap(change, originals, settings)
         except (CannotJoinError, StoreError) as exc:
             return Undone(outcome="refused", plan_id=plan_id or newest, why=str(exc))
-        await self.emit(telemetry.UNDONE, undone.to_json())
-        return undone
 
     async def _originals(self, changes: Changes, change: StoredChange) -> dict[str, Msg]:
         """Return what was stored of what the compression changed, by key."""
@@ -132,14 +133,9 @@ class Undo:
         if settings is not None:
             before, after = await self._measured(view.messages, context, summary, settings)
         swap = Swap(seen=view.messages, seen_contents=view.contents, context=context, summary=summary)
-        if not await self._committed(swap, change):
-            why = "the context changed meanwhile: try again"
-            raise CannotJoinError(why)
-        problem = await kit.guard.store_records(kit.port.session_id, [undone_record(change.plan_id)])
-        _, unsaved = await kit.guard.attempt(kit.port.checkpoint)
         away = [part for part in change.parts if part.edit.kind in LEAVING]
         back = [originals[part.key] for part in change.parts]
-        return Undone(
+        undone = Undone(
             outcome="undone",
             plan_id=change.plan_id,
             messages=len({part.edit.message for part in away}),
@@ -147,25 +143,33 @@ class Undo:
             tokens_before=before,
             tokens_after=after,
             redacted=tuple(dict.fromkeys(one.id for one in back if MARK in kit.codec.dump(one))),
-            problems=tuple(each for each in (problem, unsaved) if each is not None),
         )
-
-    async def _committed(self, swap: Swap, change: StoredChange) -> bool:
-        """Swap in one step that a cancellation can delay but not tear."""
-        commit = asyncio.ensure_future(self._swapped(swap, change))
+        commit = asyncio.ensure_future(self._commit(swap, change, undone))
         try:
             return await asyncio.shield(commit)
         except asyncio.CancelledError:
-            await commit
+            # The swap cannot be torn. Another cancellation ends what comes behind it, and the agent's state tells all.
+            with suppress(Exception):
+                await commit
             raise
 
-    async def _swapped(self, swap: Swap, change: StoredChange) -> bool:
-        """Swap the context and remember what its summary is made of and which change is the newest now."""
-        if not await self.kit.port.swap(swap):
-            return False
+    async def _commit(self, swap: Swap, change: StoredChange, undone: Undone) -> Undone:
+        """Swap, bring to disk that it was done, and tell it.
+
+        The agent's state says which compressions are in force; a crash before it is saved leaves what was saved before.
+        """
+        kit = self.kit
+        if not await kit.port.swap(swap):
+            why = "the context changed meanwhile: try again"
+            raise CannotJoinError(why)
         self.layers.restore(change.saved)
-        remember_change(self.kit.port.slot, change.previous)
-        return True
+        remember_change(kit.port.slot, change.previous)
+        self.swapped()
+        problem = await kit.guard.store_records(kit.port.session_id, [undone_record(change.plan_id)])
+        _, unsaved = await kit.guard.attempt(kit.port.checkpoint)
+        undone = replace(undone, problems=tuple(each for each in (problem, unsaved) if each is not None))
+        kit.tell_later(telemetry.UNDONE, **undone.to_json())
+        return undone
 
     async def _measured(
         self, seen: Sequence[Msg], context: Sequence[Msg], summary: Sequence[Piece] | str | None, settings: Settings
@@ -212,26 +216,31 @@ class Undo:
 
 
 async def _change(changes: Changes, plan_id: str | None, newest: str | None) -> StoredChange:
-    """Return the change that is to be taken back, or refuse."""
-    if plan_id is not None and changes.is_undone(plan_id):
-        why = f"plan {plan_id!r} was taken back already"
-        raise CannotJoinError(why)
-    if newest is None:
-        why = "no compression of this agent is there to take back"
-        raise CannotJoinError(why)
-    if plan_id is not None and plan_id != newest:
-        known = await changes.of(plan_id) is not None
-        why = (
-            f"plan {newest!r} came after it: take that one back first"
-            if known
-            else f"no plan {plan_id!r} of this session is stored"
-        )
-        raise CannotJoinError(why)
+    """Return the change that is to be taken back, or refuse; what the agent's state says is in force is."""
+    if newest is None or (plan_id is not None and plan_id != newest):
+        raise CannotJoinError(await _why_not(changes, plan_id, newest))
     change = await changes.of(newest)
     if change is None:
         why = f"what plan {newest!r} changed is not in the store"
         raise CannotJoinError(why)
     return change
+
+
+async def _why_not(changes: Changes, plan_id: str | None, newest: str | None) -> str:
+    """Return why a plan is not the newest one that is in force."""
+    if plan_id is None:
+        return "no compression of this agent is there to take back"
+    if changes.is_undone(plan_id):
+        return f"plan {plan_id!r} was taken back already"
+    if await changes.of(plan_id) is None:
+        return f"no plan {plan_id!r} of this session is stored"
+    at, steps = newest, 0
+    while at is not None and at != plan_id and steps < _MOST_STEPS:
+        change = await changes.of(at)
+        at, steps = None if change is None else change.previous, steps + 1
+    if at is None:
+        return f"plan {plan_id!r} is not in force: it was taken back already, or was never carried out"
+    return f"plan {newest!r} came after it: take that one back first"
 
 
 def _reference_of(url: str) -> str:
