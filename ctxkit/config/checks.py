@@ -22,10 +22,10 @@ def is_number(value: object) -> bool:
 
 
 def ratio(section: object, name: str, *, above: float = 0.0, to: float = 1.0) -> None:
-    """Refuse what is no number above one bound and at most the other."""
+    """Refuse what is no finite number above one bound and at most the other."""
     value = getattr(section, name)
     if not is_number(value) or not above < value <= to:
-        refuse(section, name, value, f"give a ratio above {above:g} and at most {to:g}")
+        refuse(section, name, value, f"give a number above {above:g} and at most {to:g}")
 
 
 def at_least(section: object, name: str, least: float) -> None:

@@ -27,7 +27,7 @@ class ResultsConfig:
     head_ratio: float = 0.6
     """Share of what is kept that comes from the start of a text, (0, 1]; the rest comes from its end."""
     per_tool_limits: Mapping[str, int] = field(default_factory=dict)
-    """Limits in tokens by tool name; they win over the others."""
+    """Limits in tokens by tool name; they win over `limit_ratio` and `limit_tokens`, never over the host's `tool_result_limit`."""
     exclude_tools: frozenset[str] = frozenset()
     """Tools whose results are never shortened on admission (they still are where nothing else fits)."""
     verbatim_tools: frozenset[str] = frozenset({"Read", "read_file", "view", "cat", "Edit", "Write"})

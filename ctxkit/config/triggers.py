@@ -77,6 +77,8 @@ class Price:
         if self.input_usd is not None:
             at_least(self, "input_usd", 0)
         ratio(self, "cache_minutes", to=100_000)
+        if not isinstance(self.source, str):
+            refuse(self, "source", self.source, "give a text")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,7 @@ from ctxkit.config import (
     LadderConfig,
     OffloadConfig,
     OverflowConfig,
+    Price,
     PrivacyConfig,
     ResultsConfig,
     Settings,
@@ -27,7 +29,7 @@ from ctxkit.errors import ConfigError
 from ctxkit.host import _compat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     CompleteContextConfig = HostContextConfig
 else:
@@ -161,10 +163,18 @@ def _in_words(exc: ValidationError, fields: Mapping[str, Any]) -> str:
     for error in exc.errors(include_url=False):
         where = ".".join(str(part) for part in error["loc"])
         message = error["msg"].removeprefix("Value error, ")
-        if error["type"] == "extra_forbidden":
-            message = f"unknown setting; known are {', '.join(sorted(fields))}"
+        if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+            message = f"unknown setting; known are {', '.join(_known(fields, error['loc']))}"
         lines.append(f"{where} is {error['input']!r}: {message}" if where else message)
     return "ContextConfig: " + "; ".join(lines)
+
+
+def _known(fields: Mapping[str, Any], place: Sequence[int | str]) -> list[str]:
+    """Return the settings that there are where an unknown one was given."""
+    if len(place) == 1:
+        return sorted(fields)
+    section = Price if place[-2] == "price" else fields[str(place[-2])].annotation
+    return sorted(field.name for field in dataclasses.fields(section))
 
 
 _SECTIONS = (
