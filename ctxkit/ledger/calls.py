@@ -77,7 +77,9 @@ def call_of(name: str, arguments: str) -> Call:
     moved = _moved(name, values)
     if operation is None or moved:
         return Call(text=text, files=moved)
-    paths = [path for path in _texts_under(values, _PATH_ARGUMENTS) if 1 < len(path) <= _PATH_CHARS and "\n" not in path]
+    paths = [
+        path for path in _texts_under(values, _PATH_ARGUMENTS) if 1 < len(path) <= _PATH_CHARS and "\n" not in path
+    ]
     whole = next(iter(_texts_under(values, _CONTENT_ARGUMENTS)), None) if operation == "created" else None
     digest = "" if whole is None else blake2b(whole.encode("utf-8", "replace"), digest_size=8).hexdigest()
     files = tuple((path, operation) for path in list(dict.fromkeys(paths))[:_FILES_PER_CALL])

@@ -50,6 +50,8 @@ class Failure(NamedTuple):
     """When it failed last."""
     resolved: int = 0
     """The step at which the same went well; 0 while the error is open."""
+    call_id: str = ""
+    """Id of the call that failed last."""
 
     @property
     def is_open(self) -> bool:

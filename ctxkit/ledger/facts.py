@@ -12,7 +12,16 @@ from ctxkit.ledger.adapters import is_failed
 from ctxkit.ledger.calls import Call, call_of, runs_commands
 from ctxkit.ledger.identifiers import identifiers_of, is_opaque
 from ctxkit.ledger.jobs import says_over, started_in
-from ctxkit.ledger.lines import clipped, constraints_in, errors_in, exit_code_in, last_words, line_at, promises_in
+from ctxkit.ledger.lines import (
+    clipped,
+    constraints_in,
+    errors_in,
+    exit_code_in,
+    last_words,
+    line_at,
+    promises_in,
+    says_error,
+)
 from ctxkit.ledger.markers import without_markers
 from ctxkit.ledger.suites import TestState, tests_in
 
@@ -270,7 +279,8 @@ def _merged(speaker: Speaker, parts: list[Facts]) -> Facts:
 
 
 def _problem_of(block: "Block", errors: tuple[str, ...], code: int | None) -> str | None:
-    if not is_failed(block) and code in {None, 0}:
+    text = "\n".join(raw_texts(block))
+    if not is_failed(block) and (code == 0 or (code is None and not says_error(text))):
         return None
-    said = errors[-1] if errors else last_words("\n".join(raw_texts(block)))
+    said = errors[-1] if errors else last_words(text)
     return ": ".join(part for part in (f"exit {code}" if code else "failed", said) if part)

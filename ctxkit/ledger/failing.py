@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from ctxkit.ledger.adapters import Deed, adapted
 from ctxkit.ledger.calls import Call
 from ctxkit.ledger.facts import Facts, raw_texts, scan_block
-from ctxkit.ledger.shell import READERS, Work, is_question, works_of
+from ctxkit.ledger.shell import FILE_PROGRAMS, READERS, Work, is_question, works_of
 
 if TYPE_CHECKING:
     from agentscope.message import Msg
@@ -82,7 +82,9 @@ def _covers(done: Key, failed: Key) -> bool:
         return Work(program=done[1], words=done[2:]).covers(Work(program=failed[1], words=failed[2:]))
     if done[0] == "file" and failed[0] == "file":
         return done[2] == failed[2] and (done[1] == "change" or failed[1] == "read")
-    return done[0] == "file" and failed[0] == "run" and failed[1] in READERS and done[2] in failed[2:]
+    if done[0] != "file" or failed[0] != "run" or failed[1] not in FILE_PROGRAMS:
+        return False
+    return done[2] in failed[2:] and (done[1] == "change" or failed[1] in READERS)
 
 
 def _run(work: Work) -> Key:

@@ -171,7 +171,7 @@ class Fold:
         if failed is not None:
             what = _what(name, started.call)
             self._failures.pop(failed, None)
-            self._failures[failed] = Failure(what, clipped(deed.problem or ""), self._step)
+            self._failures[failed] = Failure(what, clipped(deed.problem or ""), self._step, call_id=str(ended.call_id))
 
     def _take_tests(self, call: Call, ended: Facts, deed: Deed) -> None:
         for test, state in deed.tests.items():
@@ -301,7 +301,9 @@ def _ended(text: str, result: Facts, deed: Deed) -> Command:
     if deed.problem is not None:
         return Command(text, clipped(deed.problem), deed.exit_code, first)
     shows = result.errors and deed.exit_code is None
-    return Command(text, clipped(f"shows {result.errors[-1]}") if shows else "ok", deed.exit_code, first if shows else "")
+    return Command(
+        text, clipped(f"shows {result.errors[-1]}") if shows else "ok", deed.exit_code, first if shows else ""
+    )
 
 
 def _what(name: str, call: Call | None) -> str:

@@ -22,6 +22,7 @@ _ERROR_LINE: Final = re.compile(
 _EXIT_CODE: Final = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:code|status))?|return ?code)[\"'>:= ]{1,4}\(?(-?\d{1,6})", re.IGNORECASE
 )
+_SAYS_ERROR: Final = re.compile(r"\s*(?:error|ERROR|Error)\s*:")
 _RETURN_CODE: Final = re.compile(r"\s*<(?:returncode|exit_?code)>\s*(-?\d{1,6})", re.IGNORECASE)
 _SENTENCE: Final = re.compile(r"[^\n.!?;。！？；]+(?:[.!?;](?!\s)[^\n.!?;。！？；]*)*[.!?;。！？；]?")
 _DEMAND: Final = re.compile(
@@ -98,6 +99,11 @@ def exit_code_in(text: str) -> int | None:
         if match:
             return int(match[1])
     return None
+
+
+def says_error(text: str) -> bool:
+    """Whether a result begins by saying that it is an error, as tools do that have no other way to say so."""
+    return _SAYS_ERROR.match(text) is not None
 
 
 def constraints_in(text: str, limit: int) -> tuple[str, ...]:

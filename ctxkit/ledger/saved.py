@@ -41,7 +41,7 @@ def ledger_json(ledger: "Ledger", limit_bytes: int) -> dict[str, Any]:
         "failures": _newest(
             [[list(key), *failure] for key, failure in ledger.failures.items()],
             part * _FAILURES_PARTS,
-            first=lambda item: not item[-1],
+            first=lambda item: not item[4],
         ),
         "tests": _newest(_rows(ledger.tests), part * _TESTS_PARTS, first=lambda item: item[1] == "failed"),
         "jobs": _newest(_rows(ledger.jobs), part * _JOBS_PARTS, first=lambda item: item[2] != "over"),
@@ -133,8 +133,10 @@ def _command_of(row: object) -> Command | None:
 
 def _failure_of(row: object) -> tuple[tuple[str, ...], Failure] | None:
     match row:
-        case [list(key), str(what), str(said), int(step), int(resolved)] if key and all(isinstance(k, str) for k in key):
-            return tuple(key), Failure(what, said, step, resolved)
+        case [list(key), str(what), str(said), int(step), int(resolved), str(call_id)] if all(
+            isinstance(word, str) for word in key
+        ):
+            return tuple(key), Failure(what, said, step, resolved, call_id)
     return None
 
 

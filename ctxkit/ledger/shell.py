@@ -21,14 +21,22 @@ _PATH_LIKE: Final = re.compile(r"[\w.~@+\-/\[\]]*[\w\]/]", re.ASCII)
 _PATTERN: Final = re.compile(r"[\w.~@+\-/*?]*", re.ASCII)
 _PATH_CHARS: Final = 200
 _PYTHON: Final = re.compile(r"(?:.*/)?python[\d.]*")
-_WRITES: Final = re.compile(
-    r"open\(\s*[rf]?['\"]([^'\"\n{]{2,200})['\"]\s*,\s*['\"]([wax])|Path\(\s*['\"]([^'\"\n]{2,200})['\"]\s*\)\.write_(?:text|bytes)"
-)
+_OPENS: Final = re.compile(r"\bopen\(\s*r?['\"]([^'\"\n{%]{2,200})['\"](?:\s*,\s*['\"]([rwax])[^'\"]{0,2}['\"])?")
+_WRITES: Final = re.compile(r"Path\(\s*['\"]([^'\"\n]{2,200})['\"]\s*\)\.write_(?:text|bytes)\(")
+_REMOVES: Final = re.compile(r"\bos\.(?:remove|unlink)\(\s*['\"]([^'\"\n]{2,200})['\"]\s*\)")
 
 READERS: Final = frozenset({"cat", "head", "tail", "less", "more", "nl", "wc", "bat", "open"})
 """Programs that print files."""
-_WRAPPERS: Final = frozenset({"sudo", "time", "timeout", "nohup", "env", "command", "exec", "xargs", "then", "do", "else"})
-_SILENT: Final = frozenset({"cd", "export", "source", ".", "set", "echo", "printf", "sleep", "true", "pwd", "pushd", "popd"})
+FILE_PROGRAMS: Final = READERS | {"cp", "mv", "rm", "sed", "perl", "tee", "touch", "patch", "create"}
+"""Programs that work on the files that they name."""
+ANY: Final = "*"
+"""Stands for the words of a line that cannot be told apart."""
+_WRAPPERS: Final = frozenset(
+    {"sudo", "time", "timeout", "nohup", "env", "command", "exec", "xargs", "then", "do", "else"}
+)
+_SILENT: Final = frozenset(
+    {"cd", "export", "source", ".", "set", "echo", "printf", "sleep", "true", "pwd", "pushd", "popd"}
+)
 """Programs that are never what a command line is run for where it has another."""
 _SEARCHES: Final = frozenset(
     {"grep", "egrep", "fgrep", "rg", "ag", "ack", "find", "ls", "which", "type", "test", "[", "diff", "cmp", "git diff"}
@@ -63,10 +71,18 @@ class Work:
 
     def covers(self, other: "Work") -> bool:
         """Return whether a run of this one does all that the other does: the same words, or fewer, or wider ones."""
-        return self.program == other.program and all(
-            any(theirs == mine or theirs.startswith((f"{mine.rstrip('/')}/", f"{mine}::")) for theirs in other.words)
-            for mine in self.words
+        if self.program != other.program:
+            return False
+        return other.words == (ANY,) or all(
+            any(_is_within(theirs, mine) for theirs in other.words) for mine in self.words
         )
+
+
+def _is_within(part: str, whole: str) -> bool:
+    """Whether a word names the same as another, or a part of it: a file in a folder, a test in a file."""
+    if part == whole or part.endswith(f"/{whole}") or whole.endswith(f"/{part}"):
+        return True
+    return part.startswith((f"{whole.rstrip('/')}/", f"{whole}::"))
 
 
 def parts_of(command: str) -> list[Part]:
@@ -134,9 +150,18 @@ def files_of(command: str) -> list[tuple[str, Operation, bool]]:
         for path, operation in _files_of_part(part)
     ]
     if any(part.words and _PYTHON.fullmatch(part.words[0]) for part in parts):
-        for path, mode, written in _WRITES.findall(command[: 8 * _PARSE_CHARS]):
-            found.append((path or written, "modified" if mode == "a" else "created", False))
+        found += _files_of_script(command[: 8 * _PARSE_CHARS])
     return found
+
+
+def _files_of_script(text: str) -> Iterator[tuple[str, Operation, bool]]:
+    """Yield the files that a script opens by name in the line that runs it."""
+    for path, mode in _OPENS.findall(text):
+        yield path, "read" if mode in {"", "r"} else "modified" if mode == "a" else "created", False
+    for path in _WRITES.findall(text):
+        yield path, "created", False
+    for path in _REMOVES.findall(text):
+        yield path, "deleted", False
 
 
 def _in_folder(path: str, folder: str) -> str:
@@ -184,7 +209,9 @@ def _moved(sources: Sequence[str], target: str, *, is_move: bool) -> Iterator[tu
     """Yield what becomes of files that are copied or moved: into a folder where the target is one."""
     for source in sources:
         name = source.rstrip("/").rpartition("/")[2]
-        is_folder = target.endswith("/") or len(sources) > 1 or target in {".", ".."} or ("." in name and "." not in target)
+        is_folder = (
+            target.endswith("/") or len(sources) > 1 or target in {".", ".."} or ("." in name and "." not in target)
+        )
         yield source, "deleted" if is_move else "read"
         yield (posixpath.join(target, name) if is_folder else target), "created"
 
@@ -203,10 +230,22 @@ def _is_path(word: str) -> bool:
 
 
 def works_of(command: str) -> tuple[Work, ...]:
-    """Return what a line is run for, its parts in order, without those that only prepare it or look for something."""
-    works = [_work_of(part.words) for part in parts_of(command) if part.words and not part.is_piped]
+    """Return what a line is run for, its parts in order, without those that only prepare it; of a pipe, what it begins with.
+
+    A pipe that ends in a search is one: its exit code is that of the search.
+    """
+    works: list[Work] = []
+    for part in parts_of(command):
+        if not part.words:
+            continue
+        work = _work_of(part.words, part.folder)
+        if not part.is_piped:
+            works.append(work)
+        elif is_question(work) and works:
+            works[-1] = work
     telling = [work for work in works if work.program not in _SILENT]
-    return tuple(telling or works) or (Work(program=command.split(maxsplit=1)[0] if command.split() else ""),)
+    first = next(iter(command.split()), "")
+    return tuple(telling or works) or (Work(program=first, words=(ANY,)),)
 
 
 def is_question(work: Work) -> bool:
@@ -214,7 +253,7 @@ def is_question(work: Work) -> bool:
     return work.program in _SEARCHES
 
 
-def _work_of(words: Sequence[str]) -> Work:
+def _work_of(words: Sequence[str], folder: str) -> Work:
     """Return a command's program and what it works on."""
     program, rest = words[0].rpartition("/")[2] if "python" in words[0] else words[0], list(words[1:])
     if _PYTHON.fullmatch(program):
@@ -227,5 +266,7 @@ def _work_of(words: Sequence[str]) -> Work:
         program = "pytest"
     elif program in _SUBCOMMANDS and rest and not rest[0].startswith("-"):
         program = f"{program} {rest.pop(0)}"
-    targets = [word for word in rest if not word.startswith("-")]
+    targets = [
+        _in_folder(word, folder) if word.startswith("../") else word for word in rest if not word.startswith("-")
+    ]
     return Work(program=program, words=tuple(word[:_WORK_CHARS] for word in targets[:_WORDS]))

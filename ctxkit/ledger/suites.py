@@ -15,7 +15,22 @@ _STATES: Final[dict[str, TestState]] = {
     "failure": "failed", "xpass": "passed", "xpassed": "passed",
     "skipped": "skipped", "skip": "skipped", "ignored": "skipped", "xfail": "skipped", "xfailed": "skipped", "○": "skipped",
 }  # fmt: skip
-_HINTS: Final = ("PASS", "FAIL", "passed", "failed", "... ok", "... ERROR", "... skip", "✓", "✕", "✔", "✗", "not ok ", "ok ", "<testcase")
+_HINTS: Final = (
+    "PASS",
+    "FAIL",
+    "passed",
+    "failed",
+    "... ok",
+    "... ERROR",
+    "... skip",
+    "✓",
+    "✕",
+    "✔",
+    "✗",
+    "not ok ",
+    "ok ",
+    "<testcase",
+)
 _LINES: Final = (
     # pytest: one a line with -v, and in the short summary
     re.compile(r"^(?P<name>[\w./\-]+::\S.*?)\s+(?P<state>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b"),
@@ -33,7 +48,9 @@ _LINES: Final = (
     # TAP
     re.compile(r"^(?P<state>ok|not ok) \d+ (?:- )?(?P<name>\S.*?)(?:\s+#.*)?$"),
 )
-_JUNIT: Final = re.compile(r"<testcase\b(?P<head>[^>]*?)(?P<single>/)?>(?P<body>.{0,400}?)(?=</testcase>|<testcase|\Z)", re.DOTALL)
+_JUNIT: Final = re.compile(
+    r"<testcase\b(?P<head>[^>]*?)(?P<single>/)?>(?P<body>.{0,400}?)(?=</testcase>|<testcase|\Z)", re.DOTALL
+)
 _ATTRIBUTE: Final = re.compile(r"\b(classname|name)=\"([^\"]*)\"")
 
 
