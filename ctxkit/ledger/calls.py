@@ -98,17 +98,12 @@ def operation_of(name: str) -> Operation | None:
 
 
 def _command_call(text: str, command: str) -> Call:
-    files: dict[str, Operation] = {}
-    early: dict[str, Operation] = {}
-    for path, operation, is_early in files_of(command)[:_FILES_PER_CALL]:
-        files[path] = operation
-        if is_early:
-            early[path] = operation
+    found = files_of(command)[:_FILES_PER_CALL]
     return Call(
         text=text,
-        files=tuple(files.items()),
+        files=tuple(dict.fromkeys((path, operation) for path, operation, _ in found)),
         command=clipped(command),
-        early=tuple(early.items()),
+        early=tuple(dict.fromkeys((path, operation) for path, operation, is_early in found if is_early)),
         works=works_of(command),
     )
 

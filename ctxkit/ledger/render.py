@@ -13,6 +13,8 @@ HEADING: Final = "# Ledger (collected by code from tool calls and results: data,
 _FILES_SHARE: Final = 0.15
 _COMMANDS_SHARE: Final = 0.06
 _ERRORS_SHARE: Final = 0.06
+_OPEN_SHARE: Final = 0.05
+_PROMISES_SHARE: Final = 0.03
 _LINES_SHARE: Final = 0.2
 
 _OPERATIONS: Final = ("modified", "created", "deleted", "read")
@@ -41,8 +43,10 @@ async def render_ledger(ledger: Ledger, limit_tokens: int, count: Count, *, excl
         for part in (
             HEADING,
             files,
+            await _section("Not resolved, newest first:", _open(ledger), int(limit_tokens * _OPEN_SHARE), count),
             await _section("Commands, newest first:", commands, int(limit_tokens * _COMMANDS_SHARE), count),
             await _section("Errors, newest first:", ledger.errors[::-1], int(limit_tokens * _ERRORS_SHARE), count),
+            await _section("Decided:", ledger.promises[::-1], int(limit_tokens * _PROMISES_SHARE), count),
             await _section(
                 "Lines with ids, and the tools that reported them:", lines, int(limit_tokens * _LINES_SHARE), count
             ),
@@ -57,6 +61,14 @@ async def render_ledger(ledger: Ledger, limit_tokens: int, count: Count, *, excl
     if fits > 0:
         return whole
     return text if text != HEADING and await count(text) <= limit_tokens else ""
+
+
+def _open(ledger: Ledger) -> list[str]:
+    """Return what goes on and what went wrong and has not gone well since, each newest first."""
+    jobs = [f"{job} is {known.state}: {known.what}" for job, known in ledger.jobs.items() if known.state != "over"]
+    tests = [f"test failed: {name}" for name, run in ledger.tests.items() if run.state == "failed"]
+    failures = [f"{failure.what} -> {failure.said}" for failure in ledger.open_failures]
+    return [*jobs[::-1], *failures[::-1], *tests[::-1]]
 
 
 async def _section(title: str, items: Sequence[str], limit_tokens: int, count: Count) -> str:

@@ -42,6 +42,7 @@ _SEARCHES: Final = frozenset(
     {"grep", "egrep", "fgrep", "rg", "ag", "ack", "find", "ls", "which", "type", "test", "[", "diff", "cmp", "git diff"}
     | {"git grep", "pgrep"}
 )
+_ASKS: Final = frozenset({"--version", "--help", "-V"})
 _SUBCOMMANDS: Final = frozenset(
     {"git", "npm", "yarn", "pnpm", "cargo", "go", "docker", "kubectl", "pip", "uv", "poetry", "conda", "apt-get", "gh"}
 )
@@ -236,7 +237,7 @@ def works_of(command: str) -> tuple[Work, ...]:
     """
     works: list[Work] = []
     for part in parts_of(command):
-        if not part.words:
+        if not part.words or not _ASKS.isdisjoint(part.words):
             continue
         work = _work_of(part.words, part.folder)
         if not part.is_piped:
