@@ -57,7 +57,7 @@ PREPARED_REJECTED: Final = "ctxkit.summary.rejected"
 """A summary that was made in the background cannot be used: `plan_id`, `problem`."""
 
 VERIFIED: Final = "ctxkit.summary.verified"
-"""A summary was checked before it was used: `claims` (how many names and numbers), `added` (facts put in by code),
+"""A summary was checked before it was used: `plan_id`, `claims` (how many names and numbers), `added` (facts put in by code),
 `unverified`, `corrected`, `reported` (instructions that a tool said first), `refused` (how many summaries before it)."""
 
 BREAKER: Final = "ctxkit.compression.paused"

@@ -275,6 +275,8 @@ class Compression:
                 "as it is: turn it on, or try again."
             )
             raise SummaryError(msg)
+        if draft.checked is not None:
+            await run.tell(telemetry.VERIFIED, **draft.checked.to_json())
         return draft
 
     def _fitted(self, edits: tuple[Edit, ...], layer: Layer) -> tuple[Edit, ...]:

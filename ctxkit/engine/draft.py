@@ -83,8 +83,6 @@ class Drafts:
                 draft = await self._summarizer(kit.port.model, settings, timeout_s=left).draft(warm)
         if redacted:
             kit.tell_later(telemetry.REDACTED, counts=dict(redacted))
-        if draft.checked is not None:
-            kit.tell_later(telemetry.VERIFIED, **draft.checked.to_json())
         return draft if failed is None else _after(failed, draft)
 
     async def _by_own_model(self, reading: Reading, material: Material, settings: Settings, model: object) -> Draft:

@@ -181,6 +181,8 @@ class Preparer:
             msg = f"No summary could be prepared ({why}); it is tried again when it is due."
             raise SummaryError(msg)
         self._keep(self._pace.after_summary(seconds))
+        if draft.checked is not None:
+            kit.tell_later(telemetry.VERIFIED, plan_id=run.plan_id, **draft.checked.to_json())
         seen = TakenBlocks.of(view, preparation.edits)
         problem = self._problem(preparation, seen)
         if problem is not None:
