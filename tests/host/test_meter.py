@@ -2,6 +2,7 @@
 
 import json
 import socket
+from itertools import pairwise
 
 import pytest
 from agentscope.middleware import MiddlewareBase
@@ -117,12 +118,7 @@ async def test_a_compression_reports_tokens_that_come_true():
 
     await agent.reply(user("Look at 120 things."))
 
-    chats = agent.model.requests
-    after = [
-        chats[i + 1]
-        for i, request in enumerate(chats[:-1])
-        if request.kind == "summary" and chats[i + 1].kind == "chat"
-    ]
+    after = [later for former, later in pairwise(agent.model.chats) if later.input_tokens < former.input_tokens]
     assert len(after) == len(applied(agent)) >= 2
     for receipt, request in zip(applied(agent), after, strict=True):
         assert abs(receipt.tokens_after - request.input_tokens) <= 0.02 * request.input_tokens

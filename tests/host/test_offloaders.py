@@ -347,7 +347,7 @@ async def test_the_layout_on_disk_is_the_seeds_and_each_line_with_a_role_is_a_me
     session = tmp_path / "w" / "sessions" / agent.state.session_id
     lines = (session / "context.jsonl").read_text().splitlines()
     bodies = [json.loads(line) for line in lines]
-    assert {body["type"] for body in bodies if "role" not in body} == {"ctxkit.plan", "ctxkit.summary"}
+    assert {body["type"] for body in bodies if "role" not in body} == {"ctxkit.plan", "ctxkit.summary", "ctxkit.change"}
     messages = [Msg.model_validate(body) for body in bodies if "role" in body]
     assert "See this." in text_of(messages)
     assert (session / f"tool_result-{made.id}.txt").read_text() == fetch("big", 5000)

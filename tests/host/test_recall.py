@@ -38,6 +38,7 @@ pytestmark = [
 
 CL100K = tokenizer("cl100k")
 WINDOW = 8000
+NUMBER = re.compile(r"NR-\w+")
 FENCED = re.compile(r'<recalled nonce="([0-9a-f]{8})">\n(.*)\n</recalled nonce="\1">', re.DOTALL)
 PAGE = re.compile(
     r"\((?P<name>[^\n]*): characters (?P<start>\d+) to (?P<stop>\d+) of (?P<total>\d+)[^\n]*\)\n(?P<text>.*)", re.DOTALL
@@ -165,7 +166,8 @@ def _last_seen(agent: Agent) -> dict:
 
 @pytest.mark.row("X1")
 async def test_what_leaves_is_stored_before_it_is_gone():
-    order = []
+    stored: list[str] = []
+    late: list[str] = []
 
     class Watched(MemoryStore):
         agent: Agent
@@ -173,28 +175,26 @@ async def test_what_leaves_is_stored_before_it_is_gone():
         async def append(self, session_id, records):
             there = text_of(self.agent.state.context)
             reference = await super().append(session_id, records)
-            if any(record.kind == MESSAGE for record in records):
-                order.append(("stored", [record.body for record in records], there))
+            bodies = [record.body for record in records if record.kind == MESSAGE]
+            late.extend(number for body in bodies for number in NUMBER.findall(body) if number not in there)
+            stored.extend(bodies)
             return reference
 
     store = Watched()
     agent = an_agent(StoreOffloader(store, HostCodec()), [*fetches(60), "done"])
     store.agent = agent
-    contexts = []
+    context, there, swaps = agent.state.context, "", 0
     async for _ in agent.reply_stream(user("Look them up.")):
-        if not contexts or contexts[-1] is not agent.state.context:
-            contexts.append(agent.state.context)
-            order.append(("swapped", text_of(agent.state.context)))
-
-    kinds = [kind for kind, *_ in order]
-    assert kinds.count("stored") == len(applied(agent)) >= 2
-    for number, entry in enumerate(order):
-        if entry[0] == "stored":
-            _, bodies, there = entry
-            assert order[number + 1][0] == "swapped"
-            gone = [topic for topic in re.findall(r"NR-\w+", there) if topic not in order[number + 1][1]]
+        before, there = there, text_of(agent.state.context)
+        if agent.state.context is not context:
+            context, swaps = agent.state.context, swaps + 1
+            gone = set(NUMBER.findall(before)) - set(NUMBER.findall(there))
             assert gone
-            assert all(any(topic in body for body in bodies) for topic in gone)
+            assert [number for number in gone if not any(number in body for body in stored)] == []
+
+    assert swaps == len(applied(agent)) >= 2
+    assert late == []
+    assert len(set(stored)) == len(stored)
 
 
 @pytest.mark.row("X2")

@@ -79,8 +79,8 @@ async def test_a_local_store_of_the_middlewares_own_keeps_what_leaves():
 
     await agent.reply(user("Look up 25 topics."))
 
-    [receipt] = applied(agent)
-    assert number_of("topic-0").encode() in await store.get(receipt.reference)
+    first, *_ = applied(agent)
+    assert number_of("topic-0").encode() in await store.get(first.reference)
     assert "search_context" in {tool["function"]["name"] for tool in agent.model.chats[0].tools}
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxkit.plan import Edit, EditKind, Plan, Reason, Receipt
+from ctxkit.port import Usage
 
 counts = st.integers(0, 10**9)
 edits = st.builds(
@@ -56,6 +57,11 @@ def test_a_receipt_is_written_to_json_with_all_that_it_says():
         tokens_before=10,
         tokens_after=5,
         limit_tokens=8,
+        is_prepared=True,
+        rules=("summarize",),
+        usage=Usage(input_tokens=7, output_tokens=1),
+        stable_tokens=3,
+        why="somebody asked for it",
         problems=("slow",),
     )
     assert json.loads(json.dumps(receipt.to_json())) == {
@@ -69,6 +75,11 @@ def test_a_receipt_is_written_to_json_with_all_that_it_says():
         "blocks_shortened": 0,
         "summary": "none",
         "reference": None,
+        "is_prepared": True,
+        "rules": ["summarize"],
+        "usage": {"input_tokens": 7, "output_tokens": 1, "cache_read_tokens": 0, "cache_write_tokens": 0},
+        "stable_tokens": 3,
+        "why": "somebody asked for it",
         "seconds": 0.0,
         "problems": ["slow"],
     }
