@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ctxkit.ledger import Count, Ledger, clipped, count_fitting, identifiers_of, raw_texts, without_markers
+from ctxkit.ledger.jobs import NOTICE_CHARS, says_over, started_in
 from ctxkit.summary.verify.status import open_failures
 
 if TYPE_CHECKING:
@@ -29,18 +30,6 @@ _MOST_CALLS: Final = 6
 _FACT_CHARS: Final = 200
 _SAID_SHARE: Final = 0.6
 """Share of a text's words that a summary must have, to count as saying it in its own words."""
-_NOTICE_CHARS: Final = 600
-"""The notice of a job is short."""
-_STARTED: Final = re.compile(
-    r"\b(?:running|started|runs|launched|continues|moved|executing)\b.{0,60}\bbackground\b"
-    r"|\bbackground (?:task|job|process|command)\b.{0,40}\b(?:started|running|launched|created|id)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_JOB: Final = re.compile(r"(?=.*\d)[\w\-]{5,}")
-"""The id of a job; shorter ones are times and counts."""
-_OVER: Final = re.compile(
-    r"\b(?:completed?|finished|done|exited|exit code|killed|stopped|terminated|failed|cancell?ed)\b", re.IGNORECASE
-)
 _WORD: Final = re.compile(r"\w{4,}")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 
@@ -138,11 +127,11 @@ def _in_flight(messages: "Sequence[Msg]") -> list[Fact]:
         for block in message.content:
             if block.type not in {"tool_result", "hint"}:
                 continue
-            said = "\n".join(raw_texts(block))[:_NOTICE_CHARS]
-            for job in [job for job in running if job in said.lower() and _OVER.search(said)]:
+            said = "\n".join(raw_texts(block))[:NOTICE_CHARS]
+            for job in [job for job in running if job in said.lower() and says_over(said)]:
                 del running[job]
-            if block.type == "tool_result" and _STARTED.search(said):
-                names = tuple(filter(_JOB.fullmatch, map(str.lower, identifiers_of(said, 8)))) or (block.id.lower(),)
+            if block.type == "tool_result" and (started := started_in(said)) is not None:
+                names = started or (block.id.lower(),)
                 text = clipped(f"Still running: {block.name} {block.id}: {said}", _FACT_CHARS)
                 running[names[0]] = Fact(kind="flight", text=text, names=names)
     return list(running.values())[-_MOST_CALLS:]
