@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import lzma
+import random
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,23 @@ from agentscope.message import AssistantMsg, Msg, TextBlock, ToolCallBlock, Tool
 RECORDINGS = Path(__file__).parents[3] / "shared" / "data" / "recordings.jsonl.xz"
 
 
-def recorded(*, per_source: int, most_messages: int) -> Iterator[tuple[str, list[Msg]]]:
-    """Yield the ids and messages of some runs of each source, the agent's steps of a turn in one message each."""
-    taken: dict[str, int] = {}
-    with lzma.open(RECORDINGS, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            source = line[: line.index(",")]
-            if taken.get(source, 0) >= per_source:
-                continue
-            run = json.loads(line)
-            if len(run["messages"]) <= most_messages:
-                taken[source] = taken.get(source, 0) + 1
-                yield run["id"], messages_of(run["messages"])
+def sampled(*, per_source: int | None, most_tokens: int, seed: int = 1) -> Iterator[tuple[str, list[Msg]]]:
+    """Yield the ids and messages of runs of each source, chosen at random, the agent's steps of a turn in one message each.
+
+    Args:
+        per_source: How many; all where None.
+        most_tokens: Longer runs are left out.
+        seed: Of the choice.
+    """
+    lines: dict[str, list[str]] = {}
+    with lzma.open(RECORDINGS, "rt", encoding="utf-8") as file:
+        for line in file:
+            lines.setdefault(line[: line.index(",")], []).append(line)
+    chance = random.Random(seed)
+    for own in lines.values():
+        runs = (run for run in map(json.loads, chance.sample(own, len(own))) if run["tokens"] <= most_tokens)
+        for run in islice(runs, per_source):
+            yield run["id"], messages_of(run["messages"])
 
 
 def messages_of(run: list[dict[str, Any]]) -> list[Msg]:

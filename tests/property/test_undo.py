@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from ctxkit.port import Answer, Request
 from ctxkit.tokens import ByteCounter
 from tests.property.contexts import AGENT, Context, Ids, contexts, requests, running
 from tests.property.plans import policies
-from tests.property.recorded import RECORDINGS, recorded
+from tests.property.recorded import RECORDINGS, sampled
 from tests.unit import fakes
 from tests.unit.summary.fakes import GOOD, FakeModel
 
@@ -39,6 +40,8 @@ anything = contexts() | contexts(hostile=True)
 many = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
+
+PER_SOURCE, MOST_TOKENS = (None, 10**9) if os.environ.get("CTXKIT_RECORDED_FULL") else (4, 60_000)
 
 
 class ModelledPort(StatePort):
@@ -190,27 +193,33 @@ def test_what_came_since_stays_behind_it(context: Context, policy: Policy, data:
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="the recordings lie beside the repository")
-@pytest.mark.parametrize("rungs", [("summarize",), PRICED_RUNGS], ids=["summary", "all rungs"])
-def test_recorded_runs_are_the_same_when_their_compressions_are_taken_back(rungs: tuple[str, ...]):
+@pytest.mark.parametrize("rungs", [("summarize",), LadderConfig().rungs], ids=["summary", "all rungs"])
+@pytest.mark.parametrize("context_size", [8_000, 32_000])
+def test_recorded_runs_are_the_same_when_their_compressions_are_taken_back(rungs: tuple[str, ...], context_size: int):
+    """Of each source some runs, long ones too; with `CTXKIT_RECORDED_FULL` set all of them."""
+
     async def scenario() -> None:
         undone = 0
-        for name, messages in recorded(per_source=1, most_messages=40):
-            state, store = state_of(Context(messages=messages, reply_id="none")), MemoryStore()
-            engine = engine_of(state, store, 32_000)
-            earlier = []
-            for _ in range(2):
+        for name, messages in sampled(per_source=PER_SOURCE, most_tokens=MOST_TOKENS):
+            state, store = state_of(Context(messages=[], reply_id="none")), MemoryStore()
+            engine = engine_of(state, store, context_size)
+            befores = []
+            part = -(-len(messages) // 3)
+            for start in range(0, len(messages), part):
+                # What was there before is compressed, and goes on.
+                state.context.extend(messages[start : start + part])
                 before = seen(state)
                 if await compressed(engine, config_of(None, ladder=LadderConfig(rungs=rungs))) is not None:
-                    earlier.append(before)
-            while earlier:
+                    befores.append((before, start + part))
+            while befores:
                 what = await Steering(state, store=store).undo()
                 assert (what.outcome, what.why) == ("undone", ""), name
-                if not what.redacted:
-                    assert seen(state) == earlier.pop(), name
-                    undone += 1
-                else:
-                    earlier.pop()
-        assert undone > 5
+                (context, summary), stop = befores.pop()
+                came = seen(AgentState(context=messages[stop:]))[0]
+                assert what.redacted or seen(state) == ([*context, *came], summary), name
+                undone += not what.redacted
+        assert undone > 15
 
     asyncio.run(scenario())
