@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,10 @@ class Engine(Kit):
         self._preparer.looked()
         return look
 
+    def begins(self) -> None:
+        """Take note that a reply begins, or goes on after its user was waited for."""
+        self._preparer.paused()
+
     async def trigger_tokens(self, settings: Settings) -> int:
         """Return the tokens at which an automatic compression will be due if no better moment comes before."""
         return await self._watch.foresee(settings)
@@ -138,7 +142,8 @@ class Engine(Kit):
         try:
             await self._preparer.carry_out(preparation)
         except Exception as exc:
-            self._watch.failed(exc)
+            with suppress(ReferenceError):  # the agent is gone, and with it whatever would wait
+                self._watch.failed(exc)
             raise
 
     async def compress(

@@ -52,25 +52,43 @@ class TakenBlocks:
 
     blocks: tuple[tuple[str, int, tuple[Block, ...]], ...]
     """The message's id, the place of the first one in it, and the blocks."""
+    pinned: frozenset[str] = frozenset()
+    """Ids of what was pinned when the plan was made."""
 
     @classmethod
-    def of(cls, view: View, edits: Iterable[Edit]) -> TakenBlocks:
-        """Return what edits take away of a context."""
+    def of(cls, view: View, edits: Iterable[Edit], *, pinned: frozenset[str] = frozenset()) -> TakenBlocks:
+        """Return what edits take away of a context.
+
+        Args:
+            view: The context.
+            edits: The edits.
+            pinned: Ids of what is pinned; what of it is taken away has no room as a pin.
+        """
         return cls(
+            pinned=pinned,
             blocks=tuple(
                 (edit.message_id, edit.start, view.contents[edit.message][edit.start : edit.stop])
                 for edit in edits
                 if edit.kind in LEAVING
-            )
+            ),
         )
 
-    def is_in(self, view: View) -> bool:
-        """Whether all of them still stand where they stood in their messages."""
+    def problem(self, view: View, *, pinned: frozenset[str]) -> str | None:
+        """Return why they can no longer be taken away, or None where all stand as they stood in their messages.
+
+        Args:
+            view: The context.
+            pinned: Ids of what is pinned now.
+        """
         contents = {message.id: content for message, content in zip(view.messages, view.contents, strict=True)}
-        return all(
+        is_whole = all(
             _is_same(contents.get(message_id, ())[start : start + len(blocks)], blocks)
             for message_id, start, blocks in self.blocks
         )
+        if not is_whole:
+            return "what it stands for has been changed or removed"
+        is_free = pinned <= self.pinned or (pinned - self.pinned).isdisjoint(taken[0] for taken in self.blocks)
+        return None if is_free else "a part of what it stands for has been pinned"
 
 
 class Journal:
@@ -162,9 +180,7 @@ class Journal:
         if stored.layer is not None and stored.layer != self._layers.digest():
             return "the summary that it continues is no longer there"
         seen = self._seen.get(stored.plan.id)
-        if seen is not None and not seen.is_in(view):
-            return "what it stands for has been changed or removed"
-        return None
+        return None if seen is None else seen.problem(view, pinned=self._kit.pins.ids())
 
     async def plan(self, plan: StoredPlan) -> str | None:
         """Write down a plan before it is carried out; return what went wrong, or None."""

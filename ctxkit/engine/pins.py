@@ -63,6 +63,10 @@ class Pins:
             Pin(id=one["id"], text=one["text"], tokens=one["tokens"], where=self._where(one)) for one in self._saved()
         )
 
+    def ids(self) -> frozenset[str]:
+        """Return the ids of the pins."""
+        return frozenset(one["id"] for one in self._saved())
+
     def in_place(self, situation: Situation, budget_tokens: float) -> frozenset[int]:
         """Return the indices of the pinned messages that stay where they are, and of those with their calls or results.
 
@@ -72,7 +76,7 @@ class Pins:
                 summary layer then.
         """
         view = situation.view
-        wanted = {one["id"] for one in self._saved()}
+        wanted = self.ids()
         kept: frozenset[int] = frozenset()
         for index in range(len(view) - 1, -1, -1):
             if view.messages[index].id in wanted:

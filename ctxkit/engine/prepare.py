@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctxkit.engine.layer import Layers
     from ctxkit.engine.run import Run
     from ctxkit.engine.watch import Look
+    from ctxkit.offload import Store
     from ctxkit.plan import Draft, Edit, Receipt
 
 logger = logging.getLogger("ctxkit")
@@ -43,7 +44,11 @@ class Preparation:
     """Has measured the context; the context is not changed by it."""
     edits: tuple[Edit, ...]
     """What is to leave."""
+    seen: TakenBlocks
+    """The blocks that these are."""
     session_id: str
+    store: Store | None
+    """What is stored before a summary is asked for is stored here."""
     layer: str
     """The digest of the summary layer that was there."""
     started: float
@@ -68,17 +73,22 @@ class Preparer:
         self._pace = Pace.from_json(saved)
         self._floor = _whole(saved.get("floor")) if isinstance(saved, dict) else 0
         """Tokens that the last compression left."""
-        self._step: tuple[str, float] = ("", 0.0)
+        self._step: tuple[str, float] | None = None
+        """The reply that the last step was of, and when; `None` where the time until the next one is no measure."""
         self._failed_at: int | None = None
         """Tokens of the request at which there was none to be had; None where one was made since."""
 
     def looked(self) -> None:
         """Take the time of a reasoning step, and let go of a summary that can no longer be used."""
         reply_id, now = self._kit.port.reply_id, self._kit.clock()
-        if self._step[0] == reply_id:
+        if self._step is not None and self._step[0] == reply_id:
             self._keep(self._pace.after_step(now - self._step[1]))
         self._step = (reply_id, now)
         self.settle()
+
+    def paused(self) -> None:
+        """Take no time until the next step: a reply that waits for its user says nothing of how long steps take."""
+        self._step = None
 
     def settle(self) -> None:
         """Let go of a prepared summary that no longer stands for anything in the context: it is told, and charged."""
@@ -90,7 +100,7 @@ class Preparer:
 
     def ended(self, receipt: Receipt) -> None:
         """Learn from a compression how long a summary takes, and let go of what it has made useless."""
-        self._step = ("", 0.0)  # a step in which a compression was waited for is no measure
+        self.paused()  # a step in which a compression was waited for is no measure
         if receipt.outcome == "applied":
             self._failed_at = None
             self._floor = receipt.tokens_after
@@ -144,7 +154,9 @@ class Preparer:
         return Preparation(
             run=run,
             edits=leaving,
+            seen=TakenBlocks.of(run.situation.view, leaving, pinned=self._kit.pins.ids()),
             session_id=self._kit.port.session_id,
+            store=self._kit.guard.store,
             layer=self._layers.digest(),
             started=self._kit.clock(),
         )
@@ -183,8 +195,7 @@ class Preparer:
         self._keep(self._pace.after_summary(seconds))
         if draft.checked is not None:
             kit.tell_later(telemetry.VERIFIED, plan_id=run.plan_id, **draft.checked.to_json())
-        seen = TakenBlocks.of(view, preparation.edits)
-        problem = self._problem(preparation, seen)
+        problem = self._problem(preparation)
         if problem is not None:
             let_go(kit, run.plan_id, draft, problem)
             return
@@ -198,7 +209,7 @@ class Preparer:
         stored = StoredPlan(
             plan=plan, keys=run.keys, draft=draft, reference=reference, layer=preparation.layer, is_prepared=True
         )
-        problem = await self._journal.prepare(stored, session_id=preparation.session_id, seen=seen)
+        problem = await self._journal.prepare(stored, session_id=preparation.session_id, seen=preparation.seen)
         if problem is not None:
             kit.tell_later(telemetry.STORE_FAILED, what="plan", problem=problem)
         kit.tell_later(
@@ -209,15 +220,17 @@ class Preparer:
             summary=draft.origin,
         )
 
-    def _problem(self, preparation: Preparation, seen: TakenBlocks) -> str | None:
+    def _problem(self, preparation: Preparation) -> str | None:
         """Return why a summary that has been made cannot be used, or None."""
         try:
             port = self._kit.port
             if port.session_id != preparation.session_id:
                 return "the agent has gone over to another session"
+            if self._kit.guard.store is not preparation.store:
+                return "the agent stores elsewhere by now"
             if self._layers.digest() != preparation.layer:
                 return "the summary that it continues is no longer there"
-            return None if seen.is_in(self._kit.view()) else "what it stands for has been changed or removed"
+            return preparation.seen.problem(self._kit.view(), pinned=self._kit.pins.ids())
         except ReferenceError:
             return None  # the agent is gone: whoever goes on with its session finds the summary in the store
 

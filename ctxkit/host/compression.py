@@ -110,6 +110,7 @@ class CompressionMiddleware(MiddlewareBase):
                 yield item
             return
         attached.window.check(agent, attached.engine)
+        attached.engine.begins()
         await self._offer_recall(attached, agent)
         inner = next_handler()
         try:
@@ -269,7 +270,12 @@ class CompressionMiddleware(MiddlewareBase):
         """Begin a summary in the background where it is time; tell whether this step can go on without a compression."""
         if look.is_due and (look.decision is None or not look.decision.is_due):
             return False  # something oversized is shortened, which asks no model
-        preparation = None if attached.is_preparing else await attached.engine.preparation(look, settings)
+        preparation = None
+        if not attached.is_preparing:
+            try:
+                preparation = await attached.engine.preparation(look, settings)
+            except Exception:
+                logger.exception("ctxkit cannot prepare a summary for agent %r", agent.name)
         if preparation is None:
             return attached.engine.can_wait(look, settings)
         work = _prepared(attached.engine, preparation, agent.name)
@@ -311,6 +317,8 @@ async def _prepared(engine: Engine, preparation: Preparation, agent: str) -> Non
         await engine.prepare(preparation)
     except (StoreError, SummaryError) as exc:
         logger.warning("ctxkit prepared no summary for agent %r: %s", agent, exc)
+    except ReferenceError:
+        logger.debug("agent %r was let go of while its summary was prepared", agent)
     except Exception:
         logger.exception("ctxkit prepared no summary for agent %r", agent)
 
