@@ -73,12 +73,13 @@ class Drafts:
         with counting() as redacted:
             failed: Draft | None = None
             draft = None
-            started = kit.clock()
+            left = settings.summary.timeout_s
             if settings.summary.model is not None:
+                started = kit.clock()
                 draft = await self._by_own_model(reading, material, settings, settings.summary.model)
+                left = max(_LEAST_S, left - (kit.clock() - started))
             if draft is None or draft.origin == "extractive":
                 failed = draft
-                left = max(_LEAST_S, settings.summary.timeout_s - (kit.clock() - started))
                 warm = await self._warm(reading, view, material)
                 draft = await self._summarizer(kit.port.model, settings, timeout_s=left).draft(warm)
         if redacted:

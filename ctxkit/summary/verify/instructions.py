@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,15 +60,16 @@ async def with_reports(text: str, sources: Sources) -> tuple[str, list[str]]:
     """
     suspects = _suspects(text)
     tools: dict[int, str] = {}
-    async for piece, tool in sources.pieces():
-        if not suspects:
-            break
-        said = f" {' '.join(_WORD.findall(piece))} "
-        for suspect in list(suspects):
-            if sum(run in said for run in suspect.runs) >= _NEAR_VERBATIM * len(suspect.runs):
-                suspects.remove(suspect)
-                if tool:
-                    tools[suspect.start] = tool
+    async with aclosing(sources.pieces()) as pieces:
+        async for piece, tool in pieces:
+            if not suspects:
+                break
+            said = f" {' '.join(_WORD.findall(piece))} "
+            for suspect in list(suspects):
+                if sum(run in said for run in suspect.runs) >= _NEAR_VERBATIM * len(suspect.runs):
+                    suspects.remove(suspect)
+                    if tool:
+                        tools[suspect.start] = tool
     reported = []
     for start in sorted(tools, reverse=True):
         stop = next(stop for begin, stop in sentences_of(text) if begin == start)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Final
 
 from ctxkit.ledger import Ledger
@@ -55,12 +56,13 @@ async def numbers_against(keyed: dict[Claim, str], sources: Sources) -> dict[Cla
         ]
         for claim in wrong
     }
-    async for text, _ in sources.pieces():
-        for claim, tried in list(patterns.items()):
-            if any(pattern.search(text) for pattern in tried):
-                del patterns[claim], wrong[claim]
-        if not wrong:
-            break
+    async with aclosing(sources.pieces()) as pieces:
+        async for text, _ in pieces:
+            for claim, tried in list(patterns.items()):
+                if any(pattern.search(text) for pattern in tried):
+                    del patterns[claim], wrong[claim]
+            if not wrong:
+                break
     return wrong
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -72,16 +73,17 @@ class Sources:
         """Return the claims that stand in none of the sources, in their order."""
         left = {claim.text: claim for claim in claims if claim.near or self.names.isdisjoint(claim.keys)}
         composed = {name: _Composed(claim.keys[0]) for name, claim in left.items() if claim.kind == "path"}
-        async for text, _ in self.pieces():
-            for name, claim in list(left.items()):
-                is_here = any(_stands(key, text, claim.near) for key in claim.keys)
-                if is_here or (name in composed and composed[name].is_known_with(text)):
-                    del left[name]
-            if not left:
-                break
+        async with aclosing(self.pieces()) as pieces:
+            async for text, _ in pieces:
+                for name, claim in list(left.items()):
+                    is_here = any(_stands(key, text, claim.near) for key in claim.keys)
+                    if is_here or (name in composed and composed[name].is_known_with(text)):
+                        del left[name]
+                if not left:
+                    break
         return list(left.values())
 
-    async def pieces(self) -> AsyncIterator[tuple[str, str]]:
+    async def pieces(self) -> AsyncGenerator[tuple[str, str], None]:
         """Yield all text in lower case, oldest first, piece by piece with pauses, each with the tool that said it."""
         since = 0
         for passage in self.passages:
