@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ctxkit.view import View
 
 _SLOT: Final = "applied"
+_LAYER: Final = "summary"
 
 
 def newest_change(slot: Mapping[str, Any]) -> str | None:
@@ -57,9 +58,9 @@ async def keep_change(run: Run, planned: Planned) -> str | None:
         if not _is_stored(edit)
     ]
     before = kit.port.summary
-    has_pieces = layer is not None and not isinstance(before, str)
-    if has_pieces:
-        originals.append(kit.codec.user_message(before))
+    pieces: Sequence[Block] | None = None if layer is None or isinstance(before, str) else before
+    if pieces is not None:
+        originals.append(kit.codec.assistant_message(pieces, name=_LAYER))  # these are no words of the user's
     keys, problem = await kit.guard.store_originals(kit.port.session_id, originals)
     if problem is not None:
         return problem
@@ -80,7 +81,7 @@ async def keep_change(run: Run, planned: Planned) -> str | None:
         messages=tuple(_seen(view, planned.edits)),
         parts=parts,
         number=0 if layer is None or not layer.state.stubs else layer.state.stubs[-1].last,
-        layer_key=next(own, "") if has_pieces else "",
+        layer_key="" if pieces is None else next(own, ""),
         layer_text=before if isinstance(before, str) else "",
         has_layer=layer is not None,
         saved=run.layers.saved(),
