@@ -169,7 +169,8 @@ async def test_a_long_run_waits_for_no_summary_and_pays_for_none_twice():
 
 
 async def test_no_summary_is_prepared_where_a_cheaper_rung_will_do_and_nothing_waits_for_one():
-    agent = an_agent(GOOD, unhurried(fetches(90, size=SIZE)), config=a_config(ladder=LadderConfig()))
+    config = a_config(ladder=LadderConfig(rungs=("clear_results", "summarize")))
+    agent = an_agent(GOOD, unhurried(fetches(90, size=SIZE)), config=config)
 
     await agent.reply(user("Look up the topics."))
     await settled()
