@@ -39,7 +39,13 @@ _SENTENCE_CHARS = 300
 
 # The truth is told from the tools of the recordings one by one, and by no code of ctxkit's.
 _TOOLS_BY_ARGUMENT = frozenset({"read", "edit", "write", "str_replace_editor"})
-_EDITOR = {"view": "read", "create": "created", "str_replace": "modified", "insert": "modified", "undo_edit": "modified"}
+_EDITOR = {
+    "view": "read",
+    "create": "created",
+    "str_replace": "modified",
+    "insert": "modified",
+    "undo_edit": "modified",
+}
 _PLAIN = {"read": "read", "edit": "modified", "write": "created"}
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ctxkit.host.steering import Steering
     from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
+    from ctxkit.ledger import Deed, ToolAdapter, register_tool_adapter
     from ctxkit.offload import Entry, FileLimits, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
     from ctxkit.offload.redact import SecretRedactor
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
@@ -70,6 +71,7 @@ __all__ = [
     "ContextUnfitError",
     "CostConfig",
     "CtxkitError",
+    "Deed",
     "Draft",
     "Edit",
     "EditKind",
@@ -117,11 +119,13 @@ __all__ = [
     "SummaryError",
     "SummaryGenerator",
     "SummarySchema",
+    "ToolAdapter",
     "TranscriptSessionStore",
     "TriggersConfig",
     "WindowConfig",
     "WireRequest",
     "prefix_audit",
+    "register_tool_adapter",
     "wire_request",
 ]
 
@@ -164,6 +168,7 @@ _ROOMS: Final = {
     "ctxkit.host.steering": ("Steering",),
     "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
+    "ctxkit.ledger": ("Deed", "ToolAdapter", "register_tool_adapter"),
     "ctxkit.offload": (
         "Entry",
         "FileLimits",
