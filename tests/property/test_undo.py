@@ -195,7 +195,7 @@ def test_what_came_since_stays_behind_it(context: Context, policy: Policy, data:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="the recordings lie beside the repository")
-@pytest.mark.parametrize("rungs", [("summarize",), LadderConfig().rungs], ids=["summary", "all rungs"])
+@pytest.mark.parametrize("rungs", [("summarize",), PRICED_RUNGS], ids=["summary", "all rungs"])
 @pytest.mark.parametrize("context_size", [8_000, 32_000])
 def test_recorded_runs_are_the_same_when_their_compressions_are_taken_back(rungs: tuple[str, ...], context_size: int):
     """Of each source some runs, long ones too; with `CTXKIT_RECORDED_FULL` set all of them."""
