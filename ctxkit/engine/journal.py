@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ctxkit.offload.chain import Chain, StoredPlan, StoredSummary
@@ -52,6 +53,10 @@ class TakenBlocks:
 
     blocks: tuple[tuple[str, int, tuple[Block, ...]], ...]
     """The message's id, the place of the first one in it, and the blocks."""
+    end: Place
+    """Behind the last of them, in the context that the plan was made from."""
+    before: tuple[tuple[Block, ...], ...]
+    """All blocks of that context up to there, by message."""
     pinned: frozenset[str] = frozenset()
     """Ids of what was pinned when the plan was made."""
 
@@ -64,13 +69,15 @@ class TakenBlocks:
             edits: The edits.
             pinned: Ids of what is pinned; what of it is taken away has no room as a pin.
         """
+        taken = [edit for edit in edits if edit.kind in LEAVING]
+        end = max((Place(edit.message, edit.stop) for edit in taken), default=Place(0, 0))
         return cls(
-            pinned=pinned,
             blocks=tuple(
-                (edit.message_id, edit.start, view.contents[edit.message][edit.start : edit.stop])
-                for edit in edits
-                if edit.kind in LEAVING
+                (edit.message_id, edit.start, view.contents[edit.message][edit.start : edit.stop]) for edit in taken
             ),
+            end=end,
+            before=_blocks_before(view, end),
+            pinned=pinned,
         )
 
     def problem(self, view: View, *, pinned: frozenset[str]) -> str | None:
@@ -80,15 +87,24 @@ class TakenBlocks:
             view: The context.
             pinned: Ids of what is pinned now.
         """
-        contents = {message.id: content for message, content in zip(view.messages, view.contents, strict=True)}
-        is_whole = all(
-            _is_same(contents.get(message_id, ())[start : start + len(blocks)], blocks)
-            for message_id, start, blocks in self.blocks
-        )
-        if not is_whole:
+        if not self._is_untouched(view) and not self._is_in(view):
             return "what it stands for has been changed or removed"
         is_free = pinned <= self.pinned or (pinned - self.pinned).isdisjoint(taken[0] for taken in self.blocks)
         return None if is_free else "a part of what it stands for has been pinned"
+
+    def _is_untouched(self, view: View) -> bool:
+        """Whether nothing at all has changed up to the last of them; at C speed, for it is asked at each step."""
+        here = _blocks_before(view, self.end)
+        is_as_long = list(map(len, here)) == list(map(len, self.before))
+        return is_as_long and all(map(operator.is_, chain.from_iterable(here), chain.from_iterable(self.before)))
+
+    def _is_in(self, view: View) -> bool:
+        """Whether all of them still stand where they stood in their messages, wherever these are now."""
+        contents = {message.id: content for message, content in zip(view.messages, view.contents, strict=True)}
+        return all(
+            _is_same(contents.get(message_id, ())[start : start + len(blocks)], blocks)
+            for message_id, start, blocks in self.blocks
+        )
 
 
 class Journal:
@@ -125,14 +141,14 @@ class Journal:
             await self._kit.guard.attempt(self._read, *here)
 
     async def _read(self, store: Store, session_id: str) -> None:
-        chain = await Chain.read(store, session_id)
+        found = await Chain.read(store, session_id)
         lost = self._layers.lost_digest()
         if lost is not None:
-            summary = await chain.summary(digest=lost, most=_LOOKED_AT)
+            summary = await found.summary(digest=lost, most=_LOOKED_AT)
             if summary is not None:
                 self._layers.take_back(summary)
                 self._kit.port.slot.setdefault(_SLOT, summary.plan_id)
-        self._open = await chain.plans(after=self._kit.port.slot.get(_SLOT), most=_LOOKED_AT)
+        self._open = await found.plans(after=self._kit.port.slot.get(_SLOT), most=_LOOKED_AT)
 
     def unfinished(self, situation: Situation, *, focus: str | None, settings: Settings) -> Iterator[Unfinished]:
         """Yield the plans that were stored and not applied and can be carried out now, the newest first.
@@ -231,6 +247,12 @@ class Journal:
         self._kit.port.slot[_SLOT] = plan_id
         self.forget(plan_id)
         self._open = [stored for stored in self._open if stored.is_prepared]
+
+
+def _blocks_before(view: View, end: Place) -> tuple[tuple[Block, ...], ...]:
+    """Return the blocks of a context before a place, by message."""
+    last = view.contents[end.message : end.message + 1]
+    return (*view.contents[: end.message], *(content[: end.block] for content in last))
 
 
 def _is_same(blocks: Sequence[Block], others: Sequence[Block]) -> bool:
