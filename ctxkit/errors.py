@@ -13,7 +13,8 @@
     ├── SessionLockedError                 another owner holds the session
     └── ContextUnfitError                  the request cannot be made to fit the window
 
-Automatic hooks never raise one of these but `ContextUnfitError`; calls that a user makes by hand raise them all.
+Automatic hooks raise `ContextUnfitError`, and at the beginning of a reply `ConfigError` where the model's window is not
+known or smaller than the config allows; calls that a user makes by hand raise them all.
 """
 
 from collections.abc import Mapping, Sequence
