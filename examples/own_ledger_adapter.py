@@ -15,7 +15,7 @@ from ctxkit.testing import ScriptedModel, call
 class Deployments:
     """Says of `ship` which release it was for, and whether it went well."""
 
-    def deed_of(self, name: str, arguments: Mapping[str, Any], result: str, state: str) -> Deed | None:
+    def deed_of(self, name: str, arguments: Mapping[str, Any], result: str, state: str) -> Deed | None:  # noqa: ARG002 - the protocol's
         """Return what a call did: its success shows that an earlier error of the same release is over."""
         target = f"{arguments.get('service')} to {arguments.get('stage')}"
         return Deed(
