@@ -20,6 +20,18 @@ KNOWN_RUNGS: Final = (
 )
 """The rungs by name; whatever rungs there are, what is oversized is cut and the last step alone kept where nothing fits."""
 
+LOSSLESS_RUNGS: Final = ("deduplicate", "shrink", SUMMARY_RUNG)
+"""The default where no price decides: what is still of use stays to be read until a summary takes it."""
+PRICED_RUNGS: Final = (
+    "deduplicate",
+    "shrink",
+    "clear_results",
+    "clear_thinking",
+    "clear_arguments",
+    SUMMARY_RUNG,
+)
+"""The default where prices decide: what is old costs a read at every step, and clearing it asks no model."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LadderConfig:
@@ -27,11 +39,11 @@ class LadderConfig:
 
     strategy: Literal["summarize", "truncate"] = "summarize"
     """What becomes of the oldest messages on the last rung: a summary, or a line that says that they were truncated."""
-    rungs: Sequence[object] = ("deduplicate", "shrink", "summarize")
+    rungs: Sequence[object] | None = None
     """Names of rungs, and own strategies (objects with `plan_edits`), in the order in which they are tried.
 
-    By default those that lose nothing: on recorded runs (benchmarks/recall.py) clearing results and arguments as well kept
-    85.1% of the identifiers that are used again live, not 89.6%, and took 1.4% more input tokens.
+    `None` goes by what makes a compression due: `PRICED_RUNGS` where it is the prices of mode `balanced` or `cost`, and
+    `LOSSLESS_RUNGS` by a ratio, a count or a mode without prices, and where somebody asks for one.
     """
     keep_results: int = 3
     """So many of the newest tool results are never cleared, at least 0."""
@@ -40,16 +52,27 @@ class LadderConfig:
 
     def __post_init__(self) -> None:
         one_of(self, "strategy", ("summarize", "truncate"))
-        if isinstance(self.rungs, str) or not isinstance(self.rungs, Sequence):
-            refuse(
-                self, "rungs", self.rungs, f"give a sequence of names among {', '.join(KNOWN_RUNGS)}, or of strategies"
-            )
-        for rung in self.rungs:
-            if rung not in KNOWN_RUNGS and not callable(getattr(rung, "plan_edits", None)):
-                refuse(
-                    self, "rungs", rung, f"give one of {', '.join(KNOWN_RUNGS)}, or an object with a method plan_edits"
-                )
-        object.__setattr__(self, "rungs", tuple(self.rungs))
+        if self.rungs is not None:
+            object.__setattr__(self, "rungs", self._checked(self.rungs))
         whole(self, "keep_results", least=0)
         if self.keep_messages is not None:
             whole(self, "keep_messages", least=0)
+
+    def rungs_where(self, *, is_priced: bool) -> tuple[object, ...]:
+        """Return the rungs of one climb.
+
+        Args:
+            is_priced: Whether it is due because prices say so.
+        """
+        if self.rungs is not None:
+            return tuple(self.rungs)
+        return PRICED_RUNGS if is_priced else LOSSLESS_RUNGS
+
+    def _checked(self, rungs: object) -> tuple[object, ...]:
+        known = ", ".join(KNOWN_RUNGS)
+        if isinstance(rungs, str) or not isinstance(rungs, Sequence):
+            refuse(self, "rungs", rungs, f"give a sequence of names among {known}, or of strategies")
+        for rung in rungs:
+            if rung not in KNOWN_RUNGS and not callable(getattr(rung, "plan_edits", None)):
+                refuse(self, "rungs", rung, f"give one of {known}, or an object with a method plan_edits")
+        return tuple(rungs)

@@ -27,7 +27,7 @@ from ctxkit.strategies.registry import name_of, strategy_of
 from ctxkit.tokens import serve_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ctxkit.plan import Edit
     from ctxkit.port import Codec
@@ -47,6 +47,8 @@ class Chosen:
     edits: tuple[Edit, ...]
     summary: tuple[Edit, ...] = ()
     """What the rung of the summary would do, whether it was chosen or not."""
+    beside: tuple[Edit, ...] = ()
+    """What may be done for nothing among the messages that stay, where a new summary stands before them."""
     why: str = ""
     problems: tuple[str, ...] = ()
     """Which strategies were left out, and why, one line each."""
@@ -76,6 +78,8 @@ class Aim:
     """Make the summary though it frees little."""
     wants_summary: bool = False
     """Go on to the rung of the summary, even where one before it makes enough room."""
+    is_priced: bool = False
+    """Prices made it due, so that each token that stays is to be worth its reads."""
 
 
 @dataclass(kw_only=True)
@@ -95,8 +99,12 @@ class Climb:
 
     async def choose(self) -> Chosen:
         """Return the edits of the first rung that makes enough room, with those of the rungs before it."""
+        chosen = await self._choose()
+        return replace(chosen, problems=tuple(self.problems))
+
+    async def _choose(self) -> Chosen:
         base = plan_ladder(self.situation, keep_tokens=None)
-        rungs = self.situation.settings.ladder.rungs
+        rungs = self.situation.settings.ladder.rungs_where(is_priced=self.aim.is_priced)
         top = rungs.index(SUMMARY_RUNG) if SUMMARY_RUNG in rungs else len(rungs)
         summary = self._summary() if top < len(rungs) else ()
         edits, added = base, list[tuple["Edit", ...]]()
@@ -106,22 +114,26 @@ class Climb:
                 edits = stacked(edits, more)
                 added.append(more)
                 if self._is_enough(base, edits, summary):
-                    return self._chosen(edits, summary, f"{more[0].rule} made enough room")
+                    why = f"{more[0].rule} made enough room"
+                    return Chosen(edits=edits, summary=summary, beside=self._beside(edits), why=why)
         if not self._pays(summary):
             edits = self._without_summary(base, edits)
             if not leaving(summary) or self._left(edits) <= self.aim.limit_tokens:
-                return self._chosen(edits, summary, "" if edits else "nothing would free enough to be worth it")
+                why = "" if edits else "nothing would free enough to be worth it"
+                return Chosen(edits=edits, summary=summary, why=why)
         edits = summary
         for rung in rungs[top + 1 :]:
             added.append(await self._rung(rung, edits))
         for more in added:
-            # What stays is touched only where it must be: each byte that changes there breaks the cache for nothing.
-            if self._left(edits) + self.aim.layer_tokens > self.aim.fit_tokens:
+            # What stays is touched where it must be, or where prices decide: the new summary stands before it, so that it
+            # is written to the cache anew in any case.
+            if self.aim.is_priced or self._left(edits) + self.aim.layer_tokens > self.aim.fit_tokens:
                 edits = stacked(edits, more)
-        return self._chosen(edits, summary, "the oldest messages make room")
+        beside = self._beside(edit for more in added for edit in more)
+        return Chosen(edits=edits, summary=summary, beside=beside, why="the oldest messages make room")
 
-    def _chosen(self, edits: tuple[Edit, ...], summary: tuple[Edit, ...], why: str) -> Chosen:
-        return Chosen(edits=edits, summary=summary, why=why, problems=tuple(self.problems))
+    def _beside(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:
+        return tuple(edit for edit in edits if edit.kind not in LEAVING) if self.aim.is_priced else ()
 
     def _left(self, edits: Sequence[Edit]) -> float:
         return self.situation.request_tokens - freed_tokens(self.situation, edits)
@@ -177,7 +189,12 @@ class Climb:
             logger.warning("the edits of the strategy %r are left out: %s", name, problem)
             self.problems.append(f"the edits of the strategy {name!r} were left out: {problem}")
             return ()
-        useful = tuple(edit for edit in map(sized, ruled(name, planned)) if freed_tokens(left, [edit]) > 0)
+        # What leaves may be one half of a pair: it goes whole, however little of it is.
+        useful = tuple(
+            edit
+            for edit in map(sized, ruled(name, planned))
+            if edit.kind in LEAVING or freed_tokens(left, [edit]) > 0
+        )
         return useful if self._left(stacked(edits, useful)) < self._left(edits) else ()
 
     def _problem(self, edits: Sequence[Edit]) -> str | None:

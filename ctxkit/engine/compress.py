@@ -13,7 +13,7 @@ from ctxkit.engine.climb import Aim, Chosen, Climb
 from ctxkit.engine.prepare import let_go
 from ctxkit.errors import ContextUnfitError, SummaryError
 from ctxkit.plan import EditKind
-from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, plan_ladder, shorten_more
+from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, plan_ladder, shorten_more, stacked
 from ctxkit.triggers import HYSTERESIS_RATIO
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ class Compression:
         unfinished = self._unfinished(chosen.summary)
         if unfinished is not None:
             run.plan_id = unfinished.plan_id
-            chosen = replace(chosen, edits=unfinished.edits, why="a summary was there already")
+            edits = stacked(unfinished.edits, chosen.beside)
+            chosen = replace(chosen, edits=edits, why="a summary was there already")
         try:
             if not chosen.edits:
                 return run.nothing(chosen.why)
@@ -156,6 +157,7 @@ class Compression:
             force=self.force,
             # Nothing but what leaves makes fewer messages, and only a summary can look after something.
             wants_summary=self.focus is not None or messages is not None or turns is not None,
+            is_priced=decision is not None and decision.is_priced,
         )
 
     def _unfinished(self, summary: Sequence[Edit]) -> Unfinished | None:

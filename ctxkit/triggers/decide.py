@@ -88,6 +88,11 @@ class Decision:
     keep_turns: int | None = None
     """Of `max_turns`: so many of the newest turns stay."""
 
+    @property
+    def is_priced(self) -> bool:
+        """Whether prices say when it is due: no ratio, no count and no limit does."""
+        return self.headroom_tokens is not None and self.keep_messages is None and self.keep_turns is None
+
 
 class _Threshold(NamedTuple):
     tokens: int

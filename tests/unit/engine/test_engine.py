@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ctxkit import telemetry
+from ctxkit.config import LadderConfig
 from ctxkit.engine import Engine
 from ctxkit.errors import StoreWriteError
 from ctxkit.offload import MemoryStore, OffloadGuard, StoreOffloader
@@ -21,6 +22,7 @@ from tests.unit.summary.fakes import GOOD, FakeModel
 
 WINDOW = 32_768
 TURNS = 20
+SETTINGS = settings(ladder=LadderConfig(rungs=("summarize",)))
 WORDS = "A plain sentence about the lexer and its tests. "
 
 
@@ -91,8 +93,8 @@ async def test_below_the_trigger_nothing_happens():
     engine, port = make_engine(2, log=log)
     before = list(port.context)
 
-    look = await engine.look(settings())
-    receipt = await engine.compress(settings(), reason=Reason.TRIGGER, emit=log.emit)
+    look = await engine.look(SETTINGS)
+    receipt = await engine.compress(SETTINGS, reason=Reason.TRIGGER, emit=log.emit)
 
     assert (look.is_due, receipt.outcome) == (False, "unneeded")
     assert (port.context, log.lines) == (before, [])
@@ -104,8 +106,8 @@ async def test_a_compression_stores_asks_writes_its_plan_and_summary_saves_and_s
     log = Log()
     engine, port = make_engine(TURNS, log=log)
 
-    look = await engine.look(settings())
-    receipt = await engine.compress(settings(), reason=Reason.TRIGGER, emit=log.emit)
+    look = await engine.look(SETTINGS)
+    receipt = await engine.compress(SETTINGS, reason=Reason.TRIGGER, emit=log.emit)
 
     assert look.is_due
     assert (receipt.outcome, receipt.summary) == ("applied", "warm")
@@ -132,7 +134,7 @@ async def test_a_store_that_fails_leaves_the_context_and_costs_no_model_call():
     before = list(port.context)
 
     with pytest.raises(StoreWriteError, match="the disk is full"):
-        await engine.compress(settings(), reason=Reason.TRIGGER, emit=log.emit)
+        await engine.compress(SETTINGS, reason=Reason.TRIGGER, emit=log.emit)
 
     assert (port.context, port.summary, port.swaps) == (before, "", [])
     assert "asked" not in log.lines
@@ -152,7 +154,7 @@ async def test_a_message_that_comes_during_the_summary_is_kept_behind_what_stays
             asked.set()
             await go_on.wait()
 
-    compression = asyncio.create_task(engine.compress(settings(), reason=Reason.TRIGGER, emit=emit))
+    compression = asyncio.create_task(engine.compress(SETTINGS, reason=Reason.TRIGGER, emit=emit))
     await asked.wait()
     late = user("One more thing.")
     port.context.append(late)
@@ -173,7 +175,7 @@ async def test_a_context_that_was_replaced_during_the_summary_is_left_alone():
         if value.get("stage") == "summary":
             port.context = others
 
-    receipt = await engine.compress(settings(), reason=Reason.TRIGGER, emit=emit)
+    receipt = await engine.compress(SETTINGS, reason=Reason.TRIGGER, emit=emit)
 
     assert (receipt.outcome, port.context) == ("failed", others)
     assert "changed while" in str(receipt.problems)
