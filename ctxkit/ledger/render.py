@@ -14,7 +14,6 @@ _FILES_SHARE: Final = 0.15
 _COMMANDS_SHARE: Final = 0.06
 _ERRORS_SHARE: Final = 0.06
 _OPEN_SHARE: Final = 0.05
-_PROMISES_SHARE: Final = 0.03
 _LINES_SHARE: Final = 0.2
 
 _OPERATIONS: Final = ("modified", "created", "deleted", "read")
@@ -46,7 +45,6 @@ async def render_ledger(ledger: Ledger, limit_tokens: int, count: Count, *, excl
             await _section("Not resolved, newest first:", _open(ledger), int(limit_tokens * _OPEN_SHARE), count),
             await _section("Commands, newest first:", commands, int(limit_tokens * _COMMANDS_SHARE), count),
             await _section("Errors, newest first:", ledger.errors[::-1], int(limit_tokens * _ERRORS_SHARE), count),
-            await _section("Decided:", ledger.promises[::-1], int(limit_tokens * _PROMISES_SHARE), count),
             await _section(
                 "Lines with ids, and the tools that reported them:", lines, int(limit_tokens * _LINES_SHARE), count
             ),
