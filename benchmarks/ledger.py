@@ -154,7 +154,7 @@ async def rows_of(run: dict[str, Any], labels: dict[str, Any] | None) -> list[Ro
     messages = messages_of(run)
     state = await compacted(messages)
     is_same = await _is_same(messages, state)
-    about = {"source": run["source"], "id": run["id"], "is_same": is_same}
+    about: dict[str, Any] = {"source": run["source"], "id": run["id"], "is_same": is_same}
     rows = []
     truth = files_by_argument(run)
     if truth:
@@ -164,7 +164,9 @@ async def rows_of(run: dict[str, Any], labels: dict[str, Any] | None) -> list[Ro
         files = {(path, done) for done in ("created", "modified", "deleted") for path in labels[done]}
         mine = {(_ROOT.sub("", path), done) for path, done in state.ledger.files.items() if done != "read"}
         failed = {int(failure.call_id.rpartition("_")[2]) for failure in state.ledger.open_failures}
-        errors = {f"errors_{name}": n for name, n in _compared(failed, set(labels["open_errors"])).items()}
+        errors: dict[str, Any] = {
+            f"errors_{name}": n for name, n in _compared(failed, set(labels["open_errors"])).items()
+        }
         rows.append(Row(**about, kind="labels", **_compared(mine, files), **errors))
     demands = demands_of(run)
     if demands:
@@ -174,7 +176,7 @@ async def rows_of(run: dict[str, Any], labels: dict[str, Any] | None) -> list[Ro
     return rows
 
 
-def _compared(mine: set[Any], truth: set[Any]) -> dict[str, int]:
+def _compared(mine: set[Any], truth: set[Any]) -> dict[str, Any]:
     return {"right": len(mine & truth), "wrong": len(mine - truth), "missed": len(truth - mine)}
 
 

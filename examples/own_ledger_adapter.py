@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentscope.agent import Agent
-from agentscope.message import UserMsg
-from agentscope.tool import FunctionTool, Toolkit
+from agentscope.message import TextBlock, UserMsg
+from agentscope.tool import FunctionTool, ToolChunk, Toolkit
 
 from ctxkit import CompressionMiddleware, ContextConfig, Deed, register_tool_adapter
 from ctxkit.testing import ScriptedModel, call
@@ -44,7 +44,7 @@ async def main() -> None:
     )
     await agent.reply(UserMsg("user", "Ship all services."))
     summary = agent.state.summary
-    texts = [summary] if isinstance(summary, str) else [block.text for block in summary]
+    texts = [summary] if isinstance(summary, str) else [block.text for block in summary if block.type == "text"]
     print("\n".join(line for text in texts for line in text.splitlines() if "rejected" in line or "deploy.log" in line))
 
 
