@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agentscope.message import AssistantMsg, Msg, TextBlock, ToolCallBlock, ToolResultBlock, UserMsg
+from agentscope.message import AssistantMsg, Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState, UserMsg
 from rich.console import Console
 
 from benchmarks._report import Target, conclude, options_parser, skip
@@ -77,7 +77,7 @@ def messages_of(run: dict[str, Any]) -> list[Msg]:
         if message["role"] == "user":
             messages.append(UserMsg(name="user", content=text or " "))
         elif message["role"] == "assistant":
-            blocks: list[TextBlock | ToolCallBlock] = [TextBlock(text=text)] if text else []
+            blocks: list[Any] = [TextBlock(text=text)] if text else []
             for call in message.get("tool_calls") or []:
                 function = call["function"]
                 numbers[call["id"]], names[call["id"]] = f"call_{len(numbers)}", function["name"]
@@ -87,7 +87,9 @@ def messages_of(run: dict[str, Any]) -> list[Msg]:
         elif message["role"] == "tool" and message["tool_call_id"] in numbers:
             number, name = numbers[message["tool_call_id"]], names[message["tool_call_id"]]
             # The host keeps calls and results in one message, and no compression takes them apart.
-            messages[-1].content.append(ToolResultBlock(id=number, name=name, output=text, state="success"))
+            messages[-1].content.append(
+                ToolResultBlock(id=number, name=name, output=text, state=ToolResultState.SUCCESS)
+            )
     return messages
 
 

@@ -23,11 +23,10 @@ class Deployments:
         )
 
 
-async def ship(service: str, stage: str) -> str:
+async def ship(service: str, stage: str) -> ToolChunk:
     """Bring a service to a stage."""
-    return (
-        f"rejected: {stage} is frozen" if stage == "production" else f"shipped {service}. " + "All checks ran. " * 300
-    )
+    said = f"shipped {service}. " + "All checks ran. " * 300
+    return ToolChunk(content=[TextBlock(text=f"rejected: {stage} is frozen" if stage == "production" else said)])
 
 
 async def main() -> None:
