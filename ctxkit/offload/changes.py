@@ -6,6 +6,7 @@ names them all and says where each stood.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ ORIGINAL: Final = "original"
 UNDONE: Final = "undone"
 """Kind of a record that says that a compression was taken back."""
 
+_PIECE_BYTES: Final = 32_768
+"""A longer record is parsed in a thread."""
 _MOST_BYTES: Final = 4 << 20
 """A longer record is left alone: what ctxkit writes has about 60 bytes for each message and 300 for each edit."""
 
@@ -188,7 +191,8 @@ class Changes:
             return None
         try:
             body = await self._store.get(entry.reference, entry.offset, entry.size)
-            return StoredChange.from_json(json.loads(body))
+            read = await asyncio.to_thread(json.loads, body) if entry.size > _PIECE_BYTES else json.loads(body)
+            return StoredChange.from_json(read)
         except (StoreError, KeyError, TypeError, ValueError, RecursionError) as exc:
             logger.warning("record %s of kind %r is ignored: %r", entry.sequence, entry.kind, exc)
             return None

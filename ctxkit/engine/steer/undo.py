@@ -14,14 +14,14 @@ from urllib.request import url2pathname
 from ctxkit import telemetry
 from ctxkit.engine.steer.keep import newest_change, remember_change
 from ctxkit.engine.steer.rebuild import CannotJoinError, rebuild
-from ctxkit.errors import StoreError
 from ctxkit.offload.changes import Changes, undone_record
 from ctxkit.offload.redact.rules import MARK
 from ctxkit.port import Swap
 from ctxkit.strategies.ladder import LEAVING
+from ctxkit.tokens import serve_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from agentscope.message import DataBlock, Msg
 
@@ -92,25 +92,45 @@ class Undo:
             why = "nothing of this agent is kept in a store that can be read: give it an offloader"
             return Undone(outcome="refused", plan_id=plan_id or newest, why=why)
         try:
-            changes = await Changes.read(store, self.kit.port.session_id)
-            change = await _change(changes, plan_id, newest)
-            originals = await self._originals(changes, change)
-            return await self._swap(change, originals, settings)
-        except (CannotJoinError, StoreError) as exc:
+            changes = await self._read(Changes.read, store, self.kit.port.session_id)
+            change = await self._change(changes, plan_id, newest)
+            bodies = await self._bodies(changes, change)
+            return await self._swap(change, bodies, settings)
+        except CannotJoinError as exc:
             return Undone(outcome="refused", plan_id=plan_id or newest, why=str(exc))
 
-    async def _originals(self, changes: Changes, change: StoredChange) -> dict[str, Msg]:
+    async def _read(self, call: Callable[..., Any], *args: object) -> Any:
+        """Return what is read of the store; what it fails with, or that it takes too long, is a reason to refuse."""
+        value, problem = await self.kit.guard.attempt(call, *args)
+        if problem is not None:
+            raise CannotJoinError(problem)
+        return value
+
+    async def _change(self, changes: Changes, plan_id: str | None, newest: str | None) -> StoredChange:
+        """Return the change that is to be taken back, or refuse; what the agent's state says is in force is."""
+        if newest is None or (plan_id is not None and plan_id != newest):
+            raise CannotJoinError(await self._read(_why_not, changes, plan_id, newest))
+        change: StoredChange | None = await self._read(changes.of, newest)
+        if change is None:
+            why = f"what plan {newest!r} changed is not in the store"
+            raise CannotJoinError(why)
+        return change
+
+    async def _bodies(self, changes: Changes, change: StoredChange) -> dict[str, str]:
         """Return what was stored of what the compression changed, by key."""
         if any(not part.key for part in change.parts):
             why = "what it took out of the context was not stored where it can be read back"
             raise CannotJoinError(why)
         keys = {part.key for part in change.parts} | ({change.layer_key} if change.layer_key else set())
-        bodies = await changes.bodies(keys)
+        bodies: dict[str, str] = await self._read(changes.bodies, keys)
         missing = keys - bodies.keys()
         if missing:
             why = f"{len(missing)} of the {len(keys)} records that it stored are no longer there"
             raise CannotJoinError(why)
-        media = set(change.media)
+        return bodies
+
+    async def _originals(self, bodies: Mapping[str, str], media: Collection[str]) -> dict[str, Msg]:
+        """Return the messages of records, by key, their media with bytes."""
         originals = {}
         for key, body in bodies.items():
             load = self.kit.codec.load
@@ -120,9 +140,11 @@ class Undo:
                 why = f"the record {key!r} cannot be read ({exc})"
                 raise CannotJoinError(why) from exc
             originals[key] = await self._with_media(message, media) if media else message
+            await serve_loop()
         return originals
 
-    async def _swap(self, change: StoredChange, originals: dict[str, Msg], settings: Settings | None) -> Undone:
+    async def _swap(self, change: StoredChange, bodies: Mapping[str, str], settings: Settings | None) -> Undone:
+        originals = await self._originals(bodies, set(change.media))
         kit, view = self.kit, self.kit.view()
         context = rebuild(change, originals, view, kit.codec)
         summary: Sequence[Piece] | str | None = None
@@ -134,7 +156,6 @@ class Undo:
             before, after = await self._measured(view.messages, context, summary, settings)
         swap = Swap(seen=view.messages, seen_contents=view.contents, context=context, summary=summary)
         away = [part for part in change.parts if part.edit.kind in LEAVING]
-        back = [originals[part.key] for part in change.parts]
         undone = Undone(
             outcome="undone",
             plan_id=change.plan_id,
@@ -142,7 +163,7 @@ class Undo:
             blocks=len(change.parts) - len(away),
             tokens_before=before,
             tokens_after=after,
-            redacted=tuple(dict.fromkeys(one.id for one in back if MARK in kit.codec.dump(one))),
+            redacted=tuple(dict.fromkeys(part.edit.message_id for part in change.parts if MARK in bodies[part.key])),
         )
         commit = asyncio.ensure_future(self._commit(swap, change, undone))
         try:
@@ -207,23 +228,11 @@ class Undo:
         store = self.kit.guard.store
         if store is None or block.source.type != "url":
             return block
-        try:
-            data = await store.get(_reference_of(str(block.source.url)))
-        except StoreError as exc:
-            logger.warning("the media of block %r keep their URL: %s", block.id, exc)
+        data, problem = await self.kit.guard.attempt(store.get, _reference_of(str(block.source.url)))
+        if problem is not None:
+            logger.warning("the media of block %r keep their URL: %s", block.id, problem)
             return block
         return self.kit.codec.with_data(block, (await asyncio.to_thread(base64.b64encode, data)).decode("ascii"))
-
-
-async def _change(changes: Changes, plan_id: str | None, newest: str | None) -> StoredChange:
-    """Return the change that is to be taken back, or refuse; what the agent's state says is in force is."""
-    if newest is None or (plan_id is not None and plan_id != newest):
-        raise CannotJoinError(await _why_not(changes, plan_id, newest))
-    change = await changes.of(newest)
-    if change is None:
-        why = f"what plan {newest!r} changed is not in the store"
-        raise CannotJoinError(why)
-    return change
 
 
 async def _why_not(changes: Changes, plan_id: str | None, newest: str | None) -> str:
