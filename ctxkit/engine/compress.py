@@ -12,7 +12,7 @@ from ctxkit.engine.clear import clear_context
 from ctxkit.engine.climb import Aim, Chosen, Climb
 from ctxkit.engine.prepare import let_go
 from ctxkit.errors import ContextUnfitError, SummaryError
-from ctxkit.plan import EditKind
+from ctxkit.plan import EditKind, Reason
 from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, plan_ladder, shorten_more, stacked
 from ctxkit.triggers import HYSTERESIS_RATIO
 
@@ -163,15 +163,18 @@ class Compression:
     def _unfinished(self, summary: Sequence[Edit]) -> Unfinished | None:
         """Return a plan that was stored and not applied, if it takes away of what the summary would, and enough of it.
 
-        Where more has come since, its cut lies a little before theirs; but its summary has been paid for.
+        Where more has come since, its cut lies a little before theirs; but its summary has been paid for. One that was
+        prepared need only bring the request within its limit: nobody is to wait for another one, which would free more.
         """
         run, situation, gone = self.run, self.run.situation, leaving(summary)
         goal = min(run.trigger_tokens, situation.request_tokens)
+        within = min(run.limit_tokens, situation.request_tokens) if run.reason is Reason.TRIGGER else goal
         if not gone:
             return None
         for plan in run.journal.unfinished(situation, focus=self.focus, settings=run.settings):
             left = situation.request_tokens - freed_tokens(situation, plan.edits)
-            if leaving(plan.edits) <= gone and left + _LEAST_LAYER_SHARE * run.layer_budget <= goal:
+            most = within if plan.is_prepared else goal
+            if leaving(plan.edits) <= gone and left + _LEAST_LAYER_SHARE * run.layer_budget <= most:
                 return plan
         return None
 
@@ -282,10 +285,14 @@ class Compression:
         return draft
 
     def _fitted(self, edits: tuple[Edit, ...], layer: Layer) -> tuple[Edit, ...]:
-        """Return the edits with as much more shortening as the summary layer makes necessary."""
+        """Return the edits with as much more shortening as the summary layer makes necessary.
+
+        Where a summary was prepared for less than there is by now, the next one takes the rest: nothing is cut for that.
+        """
         situation = self.run.situation
-        left = situation.request_tokens - freed_tokens(situation, edits)
-        over = left + layer.tokens - self.run.layer_tokens - self._fit
+        left = situation.request_tokens - freed_tokens(situation, edits) + layer.tokens - self.run.layer_tokens
+        is_early = self.run.is_prepared and left > self.run.trigger_tokens
+        over = left - (self.run.limit_tokens if is_early else self._fit)
         return shorten_more(situation, edits, free_tokens=over) if over > 0 else edits
 
     def _layer_room(self, edits: Sequence[Edit]) -> int:

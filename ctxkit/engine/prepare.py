@@ -77,6 +77,8 @@ class Preparer:
         """The reply that the last step was of, and when; `None` where the time until the next one is no measure."""
         self._failed_at: int | None = None
         """Tokens of the request at which there was none to be had; None where one was made since."""
+        self._idle_at: int | None = None
+        """Tokens of the request at which one would have stood for too little; None where one was applied since."""
 
     def looked(self) -> None:
         """Take the time of a reasoning step, and let go of a summary that can no longer be used."""
@@ -102,7 +104,7 @@ class Preparer:
         """Learn from a compression how long a summary takes, and let go of what it has made useless."""
         self.paused()  # a step in which a compression was waited for is no measure
         if receipt.outcome == "applied":
-            self._failed_at = None
+            self._failed_at = self._idle_at = None
             self._floor = receipt.tokens_after
             is_timed = receipt.summary not in {"none", "extractive"} and not receipt.is_prepared
             self._keep(self._pace.after_summary(receipt.seconds) if is_timed else self._pace)
@@ -149,7 +151,7 @@ class Preparer:
         leaving = tuple(edit for edit in edits if edit.kind is EditKind.COMPRESS)
         is_little = sum(edit.tokens for edit in leaving) < run.trigger_tokens - run.tokens_before
         if not leaving or is_little or any(self._journal.unfinished(run.situation, focus=None, settings=run.settings)):
-            self._failed_at = run.tokens_before
+            self._idle_at = run.tokens_before
             return None
         return Preparation(
             run=run,
@@ -235,11 +237,14 @@ class Preparer:
             return None  # the agent is gone: whoever goes on with its session finds the summary in the store
 
     def _is_resting(self, look: Look, settings: Settings) -> bool:
-        """Whether there was none to be had, and the context has not come half of the way to its trigger since."""
-        if self._failed_at is None:
-            return False
+        """Whether there was none to be had, and the context has not come half of the way to its trigger since.
+
+        Where one stood for too little, that is so as well, but not beyond the trigger, where it stands for enough.
+        """
+        is_due = look.decision is not None and look.decision.is_due
+        since = [at for at in (self._failed_at, None if is_due else self._idle_at) if at is not None]
         least = settings.triggers.min_gain_ratio * look.trigger_tokens
-        return look.tokens < self._failed_at + max(least, (look.trigger_tokens - self._failed_at) / 2)
+        return any(look.tokens < at + max(least, (look.trigger_tokens - at) / 2) for at in since)
 
     def _keep(self, pace: Pace) -> None:
         """Remember the pace, in the agent's state too."""
