@@ -370,6 +370,23 @@ async def test_where_a_summary_without_a_model_is_forbidden_the_reply_waits_for_
     assert gate.most == 1
 
 
+@pytest.mark.row("X6")
+async def test_a_prepared_summary_that_stands_for_less_than_came_since_is_used_and_nothing_is_waited_for_or_cut():
+    gate = Gate()
+    big = fetches(2, size=6000, prefix="big")
+    script = [*fetches(1, size=SIZE), big[0], then(gate.go_on.set, big[1]), *unhurried([*fetches(3, size=SIZE), "done"])]
+    agent = an_agent(gate, script, turns=6, config=a_config(trigger_ratio=0.3))
+
+    await agent.reply(user("Look up the topics."))
+    await settled()
+
+    first = applied(agent)[0]
+    assert (first.is_prepared, first.blocks_shortened) == (True, 0)
+    assert first.tokens_after > first.limit_tokens, "the case that is meant did not come up"
+    assert len(agent.model.summary_requests) == len(applied(agent))
+    assert [one for one in applied(agent) if not one.is_prepared] == []
+
+
 async def test_a_context_that_passes_its_trigger_in_one_step_is_compressed_then():
     agent = an_agent(GOOD, ["done"], turns=27)
 
