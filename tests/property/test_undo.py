@@ -23,7 +23,7 @@ from ctxkit.host._state_port import StatePort
 from ctxkit.host.steering import Steering
 from ctxkit.offload import MemoryStore, OffloadGuard, StoreOffloader
 from ctxkit.plan import Reason
-from ctxkit.port import Answer, Request
+from ctxkit.port import Answer, Request, Usage
 from ctxkit.tokens import ByteCounter
 from tests.property.contexts import AGENT, Context, Ids, contexts, requests, running
 from tests.property.plans import policies
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tests.property.plans import Policy
 
 CODEC = HostCodec()
+COST = Usage(input_tokens=100, output_tokens=10)
 anything = contexts() | contexts(hostile=True)
 many = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -45,11 +46,11 @@ PER_SOURCE, MOST_TOKENS = (None, 10**9) if os.environ.get("CTXKIT_RECORDED_FULL"
 
 
 class ModelledPort(StatePort):
-    """A state with a model that always summarises well, and reports no usage that would be booked in the context."""
+    """A state with a model that always summarises well, and reports what that cost."""
 
     def __init__(self, state: AgentState, context_size: int) -> None:
         super().__init__(state)
-        self._model = FakeModel(plain=[Answer(text=GOOD)] * 50, context_size=context_size)
+        self._model = FakeModel(plain=[Answer(text=GOOD, usage=COST)] * 50, context_size=context_size)
 
     @property
     def name(self) -> str:
@@ -81,9 +82,14 @@ def engine_of(state: AgentState, store: MemoryStore, context_size: int) -> Engin
 
 
 def seen(state: AgentState) -> tuple[Any, Any]:
-    """Return context and summary as JSON."""
+    """Return context and summary as JSON; usage is left out, for what a summary cost stays booked."""
     dumped = json.loads(state.model_dump_json())
-    return dumped["context"], dumped["summary"]
+    return [{**message, "usage": None} for message in dumped["context"]], dumped["summary"]
+
+
+def booked(state: AgentState) -> int:
+    """Return the input tokens that are booked in a context."""
+    return sum(message.usage.input_tokens for message in state.context if message.usage is not None)
 
 
 async def quiet(name: str, value: Any) -> None:
@@ -110,12 +116,15 @@ async def compressed(engine: Engine, config: Settings) -> str | None:
 def test_taking_a_compression_back_gives_the_context_of_before(context: Context, policy: Policy, summary: str):
     async def scenario() -> None:
         state, store = state_of(context, summary), MemoryStore()
-        before = seen(state)
-        plan_id = await compressed(engine_of(state, store, policy.context_size), config_of(policy))
+        before, cost = seen(state), booked(state)
+        engine = engine_of(state, store, policy.context_size)
+        plan_id = await compressed(engine, config_of(policy))
         assume(plan_id is not None)
+        usage = engine.receipts[-1].usage
         undone = await Steering(state, store=store).undo(plan_id)
         assert (undone.outcome, undone.why) == ("undone", "")
         assert seen(state) == before
+        assert booked(state) == cost + (0 if usage is None else usage.input_tokens)
 
     asyncio.run(scenario())
 
