@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ctxkit.engine.steer.rebuild import CannotJoinError, rebuild
 from ctxkit.offload.changes import Part, Seen, StoredChange, block_name
 from ctxkit.plan import Edit, EditKind, Reason
+from ctxkit.port import Usage
 from ctxkit.view import View
 from tests.unit.fakes import FakeCodec, agent, call, result, text, user
 
@@ -89,3 +91,15 @@ def test_a_block_that_somebody_replaced_is_never_overwritten():
 def test_a_change_is_the_same_when_it_is_read_back():
     made = change(part(EditKind.DROP, 0, ASKED, (0, 1), "a"))
     assert StoredChange.from_json(json.loads(made.record().body)) == made
+
+
+def test_the_empty_message_that_holds_what_a_summary_cost_goes_and_the_last_message_holds_it():
+    gone = change(
+        *(part(EditKind.COMPRESS, n, m, (0, len(m.content)), str(n)) for n, m in enumerate((ASKED, SAID, NEWEST))),
+        stays=(False, False, False),
+    )
+    originals = {"0": ASKED, "1": SAID, "2": replace(NEWEST, usage=Usage(input_tokens=1, output_tokens=1))}
+    cost, later = replace(agent(), usage=Usage(input_tokens=10, output_tokens=5)), user("Well?")
+    *before, newest, since = rebuild(gone, originals, View([cost, later]), CODEC)
+    assert (before, since) == ([ASKED, SAID], later)
+    assert newest == replace(NEWEST, usage=Usage(input_tokens=11, output_tokens=6))
