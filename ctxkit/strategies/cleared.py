@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ctxkit.ledger import clipped
 from ctxkit.ledger.calls import call_of
+from ctxkit.ledger.identifiers import identifiers_of, is_opaque
 from ctxkit.ledger.lines import exit_code_in
 from ctxkit.plan import REFERENCE, Edit, EditKind
 from ctxkit.results import defuse
@@ -35,6 +36,15 @@ LEAST_TOKENS: Final = 48
 """A smaller result is never cleared: the line in its place takes about as much."""
 _CHARS_PER_TOKEN: Final = 3
 """Fewer than prose has: the line is full of names and signs, and no rung may count on more than it frees."""
+_ANCHORS: Final = 60
+"""So many identifiers of a cleared result stay in its line."""
+_ANCHOR_CHARS: Final = 1200
+"""They have so many characters at most together. On two recorded runs (131 later uses, trigger at 80%) 300 characters kept
+71% live, 600 78%, 1,200 89% and 3,000 no more; the summary rung alone kept 91% (benchmarks/recall.py)."""
+_ANCHOR_SHARE: Final = 0.12
+"""And no more than this share of the result, so that short ones are worth clearing."""
+_LOOKED_AT: Final = 400
+"""So many of a result's identifiers are looked at, the first and the last."""
 _REFERENCE_TOKENS: Final = 24
 """About what a reference and the call that reads it take."""
 
@@ -45,7 +55,9 @@ def cleared_text(call: ToolCallBlock, result: ToolResultBlock) -> str:
     size, images = _size(result)
     held = f"{size:,} characters" + (f" and {images} images or files" if images else "")
     outcome = _outcome(result, is_command=told.command is not None)
-    return f"[Cleared to save room: the result of {_called(call, told)} ({outcome}, {held}). {_ORIGINAL}]"
+    names = _anchors(result, size, known=f"{call.name} {call.input}")
+    named = f" Named in it: {names}." if names else ""
+    return f"[Cleared to save room: the result of {_called(call, told)} ({outcome}, {held}).{named} {_ORIGINAL}]"
 
 
 def superseded_text(call: ToolCallBlock, why: str) -> str:
@@ -107,6 +119,31 @@ def clear_edit(situation: Situation, one: Settled, text: str, *, rule: str) -> E
     )
 
 
+def _anchors(result: ToolResultBlock, size: int, *, known: str) -> str:
+    """Return the identifiers of a result that somebody is likeliest to need again letter by letter.
+
+    What says nothing by itself, ids and numbers, goes before paths and addresses, and these before other names; of each
+    kind the first and the last, which is where listings and logs have what matters.
+    """
+    text = "\n".join(_texts(result))
+    found = [name for name in identifiers_of(text, _LOOKED_AT) if name not in known]
+    room, chosen = min(_ANCHOR_CHARS, int(_ANCHOR_SHARE * size)), set[str]()
+    for name in sorted(_ends_first(found), key=_rank):
+        if len(name) + 2 <= room and len(chosen) < _ANCHORS:
+            chosen.add(name)
+            room -= len(name) + 2
+    return _safe(", ".join(name for name in found if name in chosen))
+
+
+def _rank(name: str) -> int:
+    return 0 if is_opaque(name) else 1 if "/" in name or any(map(str.isdigit, name)) else 2
+
+
+def _ends_first(names: list[str]) -> list[str]:
+    """Return names so that the first and the last come before those between them."""
+    return [name for pair in zip(names, reversed(names), strict=True) for name in pair][: len(names)]
+
+
 def _outcome(result: ToolResultBlock, *, is_command: bool) -> str:
     """Return in a few words how a call went."""
     text = result.output if isinstance(result.output, str) else _first_text(result)
@@ -121,10 +158,15 @@ def _outcome(result: ToolResultBlock, *, is_command: bool) -> str:
 
 def _size(result: ToolResultBlock) -> tuple[int, int]:
     """Return the characters of a result, and the number of its images and files."""
+    texts = _texts(result)
+    return sum(map(len, texts)), 0 if isinstance(result.output, str) else len(result.output) - len(texts)
+
+
+def _texts(result: ToolResultBlock) -> list[str]:
+    """Return the texts of a result."""
     if isinstance(result.output, str):
-        return len(result.output), 0
-    texts = [piece.text for piece in result.output if piece.type == "text"]
-    return sum(map(len, texts)), len(result.output) - len(texts)
+        return [result.output]
+    return [piece.text for piece in result.output if not isinstance(piece, str) and piece.type == "text"]
 
 
 def _first_text(result: ToolResultBlock) -> str:

@@ -253,6 +253,39 @@ def test_thinking_of_a_reply_that_is_parked_stays():
     assert planned(ClearThinkingStrategy(), user("one"), parked, user("two"), reply_id="r") == ()
 
 
+# ---- identifiers in the line ------------------------------------------------------------------------------------------
+
+
+def named_in(line: str) -> list[str]:
+    return line.partition(" Named in it: ")[2].partition(". Original: ")[0].split(", ") if " Named in" in line else []
+
+
+def test_the_line_of_a_cleared_result_names_the_ids_and_paths_of_it_that_the_call_does_not():
+    output = "order ORD-88231 is in /srv/orders/late.json for build_index\n" + LONG
+    line = cleared_text(call("a", "find", topic="ORD-88231"), result("a", output, "find"))
+    assert named_in(line) == ["/srv/orders/late.json", "build_index"]
+    assert REFERENCE in line
+
+
+def test_ids_go_before_other_names_where_not_all_have_room():
+    output = " ".join(f"some_longer_name_of_{chr(97 + n)}" for n in range(20)) + " at TKT-40012 " + "word " * 40
+    assert "TKT-40012" in named_in(cleared_text(call("a"), result("a", output)))
+
+
+@pytest.mark.parametrize("size", [100, 2_000, 200_000])
+def test_identifiers_take_a_small_share_of_the_result_and_never_more_than_a_few_hundred_tokens(size: int):
+    output = " ".join(f"ID-{n:06d}" for n in range(size))[:size]
+    line = cleared_text(call("a"), result("a", output))
+    assert len(", ".join(named_in(line))) <= min(1_200, 0.12 * size)
+
+
+def test_a_marker_among_the_identifiers_of_a_result_passes_for_none():
+    output = f"{REFERENCE} is at a_{TRUNCATED}_b and in /x/{REFERENCE}/y_1 " + LONG
+    line = cleared_text(call("a"), result("a", output))
+    assert line.count(REFERENCE) == 1
+    assert TRUNCATED not in line
+
+
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
