@@ -143,12 +143,14 @@ class Bench:
         self._model = InstantModel()
         self._middleware = ctxkit.CompressionMiddleware()
         ours = side == "ctxkit"
+        # What is measured is a compression in the hook itself, so none is prepared beside it.
+        at_once = ctxkit.ContextConfig(reserve_ratio=reserve_ratio, summary=ctxkit.SummaryConfig(prepare=False))
         self.agent = Agent(
             name="friday",
             system_prompt=sample("prose", random.Random(7), 4000),
             model=self._model,
             toolkit=Toolkit(tools=[FunctionTool(work, name=f"tool_{n}") for n in range(TOOLS)]),
-            context_config=(ctxkit.ContextConfig if ours else ContextConfig)(reserve_ratio=reserve_ratio),
+            context_config=at_once if ours else ContextConfig(reserve_ratio=reserve_ratio),
             offloader=None if workdir is None else ctxkit.LocalWorkspace(workdir=str(workdir)),
             middlewares=[self._middleware] if ours else [],
             injection_config=InjectionConfig(inject_runtime_state=False),
