@@ -2,11 +2,12 @@
 
 from collections.abc import Collection
 from math import isfinite
+from typing import NoReturn
 
 from ctxkit.errors import ConfigError
 
 
-def refuse(section: object, name: str, value: object, rule: str) -> None:
+def refuse(section: object, name: str, value: object, rule: str) -> NoReturn:
     """Refuse a value.
 
     Raises:
