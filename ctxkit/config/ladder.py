@@ -68,7 +68,7 @@ class LadderConfig:
             return tuple(self.rungs)
         return PRICED_RUNGS if is_priced else LOSSLESS_RUNGS
 
-    def _checked(self, rungs: object) -> tuple[object, ...]:
+    def _checked(self, rungs: Sequence[object]) -> tuple[object, ...]:
         known = ", ".join(KNOWN_RUNGS)
         if isinstance(rungs, str) or not isinstance(rungs, Sequence):
             refuse(self, "rungs", rungs, f"give a sequence of names among {known}, or of strategies")

@@ -191,9 +191,7 @@ class Climb:
             return ()
         # What leaves may be one half of a pair: it goes whole, however little of it is.
         useful = tuple(
-            edit
-            for edit in map(sized, ruled(name, planned))
-            if edit.kind in LEAVING or freed_tokens(left, [edit]) > 0
+            edit for edit in map(sized, ruled(name, planned)) if edit.kind in LEAVING or freed_tokens(left, [edit]) > 0
         )
         return useful if self._left(stacked(edits, useful)) < self._left(edits) else ()
 
