@@ -99,7 +99,7 @@ class Compression:
         if unfinished is not None:
             run.plan_id = unfinished.plan_id
             edits = stacked(unfinished.edits, chosen.beside)
-            chosen = replace(chosen, edits=edits, why="a summary was there already")
+            chosen = replace(chosen, edits=edits, why=f"{chosen.why}; its summary was there already")
         try:
             if not chosen.edits:
                 return run.nothing(chosen.why)

@@ -123,6 +123,8 @@ async def test_the_agent_goes_on_while_its_summary_is_made_and_what_came_meanwhi
 
     [receipt] = applied(agent)
     assert (receipt.is_prepared, receipt.summary) == (True, "warm")
+    assert "by trigger_ratio, which was set" in receipt.why
+    assert receipt.why.endswith("its summary was there already")
     assert receipt.tokens_before > receipt.limit_tokens
     assert len(agent.model.summary_requests) == 1
     kinds = [request.kind for request in agent.model.requests]
