@@ -46,7 +46,9 @@ async def main() -> None:
             for fate in preview.fates:
                 print(f"{fate.what}: blocks {fate.start} to {fate.stop}, {fate.tokens_before} tokens {fate.rule}")
             if preview.bill is not None:
-                print(f"pays after {preview.bill.steps_to_pay} steps; {preview.rebilled_tokens} tokens are written anew")
+                print(
+                    f"pays after {preview.bill.steps_to_pay} steps; {preview.rebilled_tokens} tokens are written anew"
+                )
 
             receipt = await steering.compact(focus="page numbers")
             print(f"{receipt.outcome}: {receipt.tokens_before} -> {receipt.tokens_after} tokens, as the preview said")

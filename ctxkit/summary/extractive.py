@@ -89,7 +89,9 @@ def _field_texts(excerpt: Excerpt) -> dict[str, str]:
     newest = list(ledger.files.items())[::-1]
     changed = [f"{operation} {path}" for path, operation in newest if operation != "read"]
     read = [path for path, operation in newest if operation == "read"]
-    commands = [f"$ {text} -> {outcome}" if outcome else f"$ {text}" for text, outcome, *_ in ledger.commands[-_COMMANDS:]]
+    commands = [
+        f"$ {text} -> {outcome}" if outcome else f"$ {text}" for text, outcome, *_ in ledger.commands[-_COMMANDS:]
+    ]
     asked = list(dict.fromkeys([*excerpt.requests[:1], *excerpt.requests[-2:]]))
     return {
         "task_overview": _lines(

@@ -14,7 +14,13 @@ from tests.host.agents import text_of
 
 MORTAL = Path(__file__).with_name("mortal.py")
 # Whatever was installed for this process, and nothing else: the checkout is not forced on it.
-ENVIRONMENT = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+ROOT = Path(__file__).parents[2]
+"""Of the tests; last in the path, so that the wheel is what is tested."""
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONSAFEPATH": "1",
+    "PYTHONPATH": os.pathsep.join([*map(os.path.abspath, sys.path), str(ROOT)]),
+}
 ROUNDS = 10
 TURNS = 24
 CALLS = 3
@@ -23,7 +29,13 @@ pytestmark = [pytest.mark.crash, pytest.mark.skipif(os.name != "posix", reason="
 
 
 def live_for(
-    folder: Path, moments: int | None, *, die_at_once: bool = True, die_at: str = "", turns: int = TURNS, program: Path = MORTAL
+    folder: Path,
+    moments: int | None,
+    *,
+    die_at_once: bool = True,
+    die_at: str = "",
+    turns: int = TURNS,
+    program: Path = MORTAL,
 ) -> list[str]:
     """Let the process pass so many moments and kill it, or let it come to its end; return the moments.
 

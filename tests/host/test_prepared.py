@@ -376,7 +376,12 @@ async def test_where_a_summary_without_a_model_is_forbidden_the_reply_waits_for_
 async def test_a_prepared_summary_that_stands_for_less_than_came_since_is_used_and_nothing_is_waited_for_or_cut():
     gate = Gate()
     big = fetches(2, size=6000, prefix="big")
-    script = [*fetches(1, size=SIZE), big[0], then(gate.go_on.set, big[1]), *unhurried([*fetches(3, size=SIZE), "done"])]
+    script = [
+        *fetches(1, size=SIZE),
+        big[0],
+        then(gate.go_on.set, big[1]),
+        *unhurried([*fetches(3, size=SIZE), "done"]),
+    ]
     agent = an_agent(gate, script, turns=6, config=a_config(trigger_ratio=0.3))
 
     await agent.reply(user("Look up the topics."))
