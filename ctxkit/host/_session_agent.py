@@ -178,17 +178,18 @@ class AgentSession:
     async def fence_offload(self) -> None:
         """Let what leaves the agent's context be stored under this owner's number, where the store can tell owners apart."""
         epoch = self._epoch
-        store = guard_of(self.agent).store
+        guard = guard_of(self.agent)
+        store = guard.store
         if self._hold is None or epoch is None or not isinstance(store, Fences):
             return
         if any(one is store for one, _ in self._views):
             return
-        view: Store = store
-        try:
-            view = await store.fence(self.session_id, epoch)
-        except StoreError as exc:
+        # Under the guard's deadline: a store that hangs holds no reply up.
+        view, problem = await guard.attempt(store.fence, self.session_id, epoch)
+        if problem is not None:
             # The session store has taken this owner, and the lock is held: it may write.
-            logger.warning("the offload store of session %r could not be fenced: %s", self.session_id, exc)
+            logger.warning("the offload store of session %r could not be fenced: %s", self.session_id, problem)
+            view = store
         self._views.append((store, view))
 
     def store_for(self, store: Store) -> Store:
