@@ -24,6 +24,7 @@ from ctxkit.ledger.lines import (
 )
 from ctxkit.ledger.markers import without_markers
 from ctxkit.ledger.suites import TestState, tests_in
+from ctxkit.tokens import serve_loop
 
 if TYPE_CHECKING:
     from ctxkit.port import Block
@@ -40,8 +41,9 @@ _ERRORS_PER_BLOCK: Final = 3
 _CONSTRAINTS_PER_BLOCK: Final = 20
 _PROMISES_PER_BLOCK: Final = 3
 _TESTS_PER_BLOCK: Final = 60
-_MEMO_BYTES: Final = 12 * 1024 * 1024
-"""Bound of all facts that are remembered, by estimate: those of a context of about a million tokens."""
+_MEMO_BYTES: Final = 48 * 1024 * 1024
+"""Bound of all facts that are remembered, by estimate: those of a context of some million tokens. A context that is larger
+is scanned anew several times at each compression."""
 _ENTRY_BYTES: Final = 1200
 """About what the facts of one block take without a name in them."""
 _NAME_BYTES: Final = 48
@@ -125,7 +127,7 @@ def facts_of(block: "Block", *, role: Role = "assistant") -> Facts:
 
 
 async def scan_block(block: "Block", *, role: Role = "assistant") -> Facts:
-    """Return the facts of one block of any size, pausing between pieces.
+    """Return the facts of one block of any size, pausing between pieces, and among many blocks.
 
     A block whose text was scanned before costs a look-up, copies of it included.
 
@@ -133,6 +135,7 @@ async def scan_block(block: "Block", *, role: Role = "assistant") -> Facts:
         block: A block of AgentScope's; one without text has no facts.
         role: The role of the message that the block stands in.
     """
+    await serve_loop()
     key = _key_of(block, role)
     known = _MEMO.get(key)
     if known is not None:
