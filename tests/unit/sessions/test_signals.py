@@ -27,6 +27,10 @@ path = pathlib.Path(folder, "s.lock")
 def before(number, frame):  # what a server does: it goes on for a while
     print("released" if "releasedAt" in json.loads(path.read_text()) else "held", hold.is_lost, flush=True)
 
+# What runs in the background of a shell ignores interrupts, and so would this process.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
 if sys.argv[4] == "chained":
     signal.signal(getattr(signal, name), before)
 
