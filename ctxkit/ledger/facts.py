@@ -41,7 +41,7 @@ _ERRORS_PER_BLOCK: Final = 3
 _CONSTRAINTS_PER_BLOCK: Final = 20
 _PROMISES_PER_BLOCK: Final = 3
 _TESTS_PER_BLOCK: Final = 60
-_MEMO_BYTES: Final = 48 * 1024 * 1024
+_MEMO_BYTES: Final = 96 * 1024 * 1024
 """Bound of all facts that are remembered, by estimate: those of a context of some million tokens. A context that is larger
 is scanned anew several times at each compression."""
 _ENTRY_BYTES: Final = 1200

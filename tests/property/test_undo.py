@@ -214,20 +214,20 @@ def test_recorded_runs_are_the_same_when_their_compressions_are_taken_back(rungs
         for name, messages in sampled(per_source=PER_SOURCE, most_tokens=MOST_TOKENS):
             state, store = state_of(Context(messages=[], reply_id="none")), MemoryStore()
             engine = engine_of(state, store, context_size)
-            befores = []
+            wholes = []
             part = -(-len(messages) // 3)
             for start in range(0, len(messages), part):
                 # What was there before is compressed, and goes on.
                 state.context.extend(messages[start : start + part])
                 before = seen(state)
                 if await compressed(engine, config_of(None, ladder=LadderConfig(rungs=rungs))) is not None:
-                    befores.append((before, start + part))
+                    wholes.append((before, start + part))
             is_redacted = False
-            while befores:
+            while wholes:
                 what = await Steering(state, store=store).undo()
                 assert (what.outcome, what.why) == ("undone", ""), name
                 is_redacted |= bool(what.redacted)  # and is so in all that is taken back from here on
-                (context, summary), stop = befores.pop()
+                (context, summary), stop = wholes.pop()
                 came = seen(AgentState(context=messages[stop:]))[0]
                 assert is_redacted or seen(state) == ([*context, *came], summary), name
                 undone += not is_redacted
