@@ -480,6 +480,9 @@ async def test_the_summaries_of_two_agents_are_made_at_once_and_never_taken_for_
     for gate in gates:
         gate.go_on.set()
     await asyncio.gather(*running)
+    await settled()
+    for agent in agents:  # one may have come to its end before the other asked
+        await agent.reply(user("And now?"))
 
     for i, agent in enumerate(agents):
         assert f"SUMMARY-{i}" in summary_text(agent)
