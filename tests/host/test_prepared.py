@@ -530,7 +530,7 @@ async def test_a_request_for_a_summary_never_grows_with_the_context_behind_it():
 
 async def cancelled_in_turn(number):
     """Let an agent prepare a summary that is cancelled in a turn of the event loop; return it, and whether it was."""
-    agent = an_agent(GOOD, [*fetches(1, size=SIZE), "done", *fetches(14, size=SIZE)], turns=16)
+    agent = an_agent(GOOD, [*fetches(1, size=SIZE), "done", *unhurried(fetches(14, size=SIZE))], turns=16)
     await agent.reply(user("Go on."))
     task = next(iter(preparations()), None)
     for _ in range(number):
