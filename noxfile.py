@@ -117,6 +117,16 @@ def crash(session: nox.Session) -> None:
     run_shared(session, "pytest", "-m", "crash", *args, env=volume)
 
 
+@nox.session(venv_backend="none", requires=["env"], default=False)
+def search(session: nox.Session) -> None:
+    """Seek new examples that break a generated test, thirty times as many as CI looks at; name files to seek there.
+
+    CI looks at the same ones each time; an example that is found here becomes an `@example` of its test.
+    """
+    more = {"CTXKIT_EXAMPLES": "30"}
+    run_shared(session, "pytest", "-m", "hypothesis and not crash", *session.posargs, env=more)
+
+
 @nox.session(reuse_venv=True, default=False)
 def docs(session: nox.Session) -> None:
     """Build the documentation; a dead link, name or snippet fails."""

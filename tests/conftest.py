@@ -1,4 +1,4 @@
-"""What all tests share: the host's version in the header, and a watch for calls that block the event loop."""
+"""What all tests share: the header, a watch for calls that block the event loop, and how many examples are sought."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 import ctxkit
 
@@ -21,8 +21,12 @@ COVERAGE = "/site-packages/coverage/"
 LONGEST_ID = 60
 """Bytes of a parameter that may stand in a test's name."""
 
-# A shared machine may take its time with one example; CI looks at the same examples each time.
-settings.register_profile("ctxkit", deadline=None, derandomize=bool(os.environ.get("CI")))
+SEARCH = int(os.environ.get("CTXKIT_EXAMPLES", "1"))
+"""How many times its own number of generated examples each test tries: `nox -s search` sets it, and so may you."""
+
+# A shared machine may take its time with one example. CI looks at the same examples each time, so that it is red for
+# a change alone; new ones are sought where somebody looks at what is found.
+settings.register_profile("ctxkit", deadline=None, derandomize=bool(os.environ.get("CI")) and SEARCH == 1)
 settings.load_profile("ctxkit")
 
 
@@ -31,7 +35,7 @@ def pytest_report_header() -> str:
         version = metadata.version("agentscope")
     except metadata.PackageNotFoundError:
         version = "not installed"
-    return f"agentscope: {version}; ctxkit from {OURS}"
+    return f"agentscope: {version}; ctxkit from {OURS}; examples: x{SEARCH}"
 
 
 def _is_the_hosts_doing() -> bool:
@@ -80,8 +84,21 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+def _seek_more(items: list[pytest.Item]) -> None:
+    """Multiply the examples of the generated tests; no public way leads to what a test's own decorator has set."""
+    functions = {
+        getattr(item.function, "__func__", item.function) for item in items if isinstance(item, pytest.Function)
+    }
+    for function in functions:
+        if is_hypothesis_test(function):
+            own = function._hypothesis_internal_use_settings
+            function._hypothesis_internal_use_settings = settings(own, max_examples=own.max_examples * SEARCH)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a `row` marker that names no row."""
+    """Seek as many examples as are asked for, and refuse a `row` marker that names no row."""
+    if SEARCH > 1:
+        _seek_more(items)
     for item in items:
         for marker in item.iter_markers("row"):
             if not marker.args or not all(isinstance(row, str) and row[:1] in "ACODX" for row in marker.args):
