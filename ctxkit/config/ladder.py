@@ -72,7 +72,11 @@ class LadderConfig:
         known = ", ".join(KNOWN_RUNGS)
         if isinstance(rungs, str) or not isinstance(rungs, Sequence):
             refuse(self, "rungs", rungs, f"give a sequence of names among {known}, or of strategies")
-        for rung in rungs:
+        if not rungs:
+            refuse(self, "rungs", rungs, f"name at least one rung among {known}, or leave it at None for the default")
+        for place, rung in enumerate(rungs):
             if rung not in KNOWN_RUNGS and not callable(getattr(rung, "plan_edits", None)):
                 refuse(self, "rungs", rung, f"give one of {known}, or an object with a method plan_edits")
+            if any(rung is other or (isinstance(rung, str) and rung == other) for other in rungs[:place]):
+                refuse(self, "rungs", rung, "name each rung once: on a second try it finds nothing more to do")
         return tuple(rungs)

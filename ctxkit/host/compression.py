@@ -120,9 +120,11 @@ class CompressionMiddleware(MiddlewareBase):
                         item = await anext(inner)
                 except StopAsyncIteration:
                     return
+                finally:
+                    # The hint is written by now, and whoever gets the event may leave the reply there for good.
+                    attached.hint.take_back(agent)
                 yield item
         finally:
-            attached.hint.take_back(agent)
             await inner.aclose()
 
     async def on_reasoning(

@@ -112,7 +112,7 @@ async def test_a_preview_without_a_draft_asks_no_model_and_leaves_no_plan():
 @pytest.mark.row("X12")
 async def test_a_preview_says_which_blocks_are_shortened_and_what_stands_there_then():
     results = ResultsConfig(limit_ratio=0.01)
-    agent, _, steering = steered(config=config(results=results, ladder=LadderConfig(rungs=())))
+    agent, _, steering = steered(config=config(results=results, ladder=LadderConfig(rungs=("shrink",))))
     preview = await steering.preview()
     short = [fate for fate in preview.fates if fate.what == "shortened"]
     assert short

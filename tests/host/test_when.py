@@ -5,6 +5,7 @@ import itertools
 import pytest
 from agentscope.agent import ContextConfig as HostContextConfig
 from agentscope.agent import InjectionConfig
+from agentscope.event import HintBlockEvent
 from agentscope.message import HintBlock
 from agentscope.state import AgentState
 
@@ -340,21 +341,24 @@ async def test_the_hosts_hint_names_the_tokens_at_which_it_will_compress_and_the
 
 
 @pytest.mark.row("X7")
-async def test_a_reply_that_is_left_while_the_hint_is_written_costs_the_user_no_config():
+async def test_a_reply_that_is_left_amid_the_hosts_hint_has_the_users_config_at_once():
     settings = config()
-    agent = make_agent(ScriptedModel(context_size=WINDOW), config=settings, offloader=memory_offloader())
-    seen = []
-    stream = agent.reply_stream(user("Hello?"))
+    model = ScriptedModel([*fetches(22, size=600), "done", "bye"], context_size=WINDOW, enforce="cl100k")
+    agent = make_agent(model, config=settings, offloader=memory_offloader())
+    await agent.reply(user("Look up some topics."))
+    trigger = await (await engine_of(agent)).trigger_tokens(settings_of(settings))
+    stream = agent.reply_stream(user("And now?"))
 
-    async for _ in stream:
-        seen.append(agent.context_config is settings)
-        if not seen[-1]:
+    async for event in stream:
+        assert agent.context_config is settings
+        if isinstance(event, HintBlockEvent):
             break
-    await stream.aclose()
 
-    assert False in seen
+    told_tokens = int(hints(agent).partition("When reaching ")[2].partition(" tokens")[0])
+    assert told_tokens == pytest.approx(trigger, rel=0.02)
+    assert agent.context_config is settings  # the stream is still open
+    await stream.aclose()
     await agent.compress_context()
-    assert agent.context_config is settings
     assert (await engine_of(agent)).last_receipt.limit_tokens == int(0.8 * WINDOW)
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.row("X3")
 many = settings(max_examples=60, deadline=None)
 ladders = st.builds(
     LadderConfig,
-    rungs=st.lists(st.sampled_from(KNOWN_RUNGS), unique=True),
+    rungs=st.lists(st.sampled_from(KNOWN_RUNGS), min_size=1, unique=True),
     strategy=st.sampled_from(["summarize", "truncate"]),
     keep_results=st.sampled_from([0, 1, 5]),
     keep_messages=st.sampled_from([None, 0, 3]),
