@@ -180,8 +180,17 @@ async def _fates(run: Run, edits: Sequence[Edit], planned: Planned | None) -> li
             stop = edit.start if edit is not None else len(view.contents[index])
             if stop > at or (edit is None and not own):
                 stood = round(sum(tokens[index][at:stop]))
-                about = {"message_id": message.id, "role": message.role, "start": at, "stop": stop}
-                fates.append(Fate(**about, what="kept", tokens_before=stood, tokens_after=stood, reason=pinned))  # type: ignore[arg-type]  # as they are named
+                kept = Fate(
+                    message_id=message.id,
+                    role=message.role,
+                    start=at,
+                    stop=stop,
+                    what="kept",
+                    tokens_before=stood,
+                    tokens_after=stood,
+                    reason=pinned,
+                )
+                fates.append(kept)
             if edit is not None:
                 fates.append(_fate(run, edit, after.get(Place(index, edit.start), 0)))
                 at = edit.stop

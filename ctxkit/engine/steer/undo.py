@@ -150,7 +150,7 @@ class Undo:
         summary: Sequence[Piece] | str | None = None
         if change.has_layer:
             layer = originals.get(change.layer_key)
-            summary = change.layer_text if layer is None else layer.content  # type: ignore[assignment]  # it was made of pieces
+            summary = change.layer_text if layer is None else _pieces_of(layer)
         before = after = None
         if settings is not None:
             before, after = await self._measured(view.messages, context, summary, settings)
@@ -217,11 +217,17 @@ class Undo:
         codec = self.kit.codec
         if block.type == "data":
             return await self._with_bytes(block) if block.id in media else block
-        inside = block.output if block.type == "tool_result" else block.hint if block.type == "hint" else ""
+        if block.type == "tool_result" and (pieces := await self._whole_pieces(block.output, media)) is not None:
+            return codec.with_output(block, pieces)
+        if block.type == "hint" and (pieces := await self._whole_pieces(block.hint, media)) is not None:
+            return codec.with_hint(block, pieces)
+        return block
+
+    async def _whole_pieces(self, inside: Sequence[Piece] | str, media: Collection[str]) -> list[Piece] | None:
+        """Return the pieces of a result or a hint with the bytes of their media; None where none of them is meant."""
         if isinstance(inside, str) or not any(piece.id in media for piece in inside):
-            return block
-        pieces = [await self._with_bytes(one) if one.type == "data" and one.id in media else one for one in inside]
-        return codec.with_output(block, pieces) if block.type == "tool_result" else codec.with_hint(block, pieces)  # type: ignore[arg-type]  # it is a hint
+            return None
+        return [await self._with_bytes(one) if one.type == "data" and one.id in media else one for one in inside]
 
     async def _with_bytes(self, block: DataBlock) -> DataBlock:
         """Return a block with the bytes that its URL stands for; one whose bytes cannot be read keeps its URL."""
@@ -250,6 +256,11 @@ async def _why_not(changes: Changes, plan_id: str | None, newest: str | None) ->
     if at is None:
         return f"plan {plan_id!r} is not in force: it was taken back already, or was never carried out"
     return f"plan {newest!r} came after it: take that one back first"
+
+
+def _pieces_of(layer: Msg) -> list[Piece]:
+    """Return what a summary layer is made of."""
+    return [block for block in layer.content if block.type in ("text", "data")]
 
 
 def _reference_of(url: str) -> str:
