@@ -5,8 +5,8 @@ from ctxkit.triggers.edits import PastEdits
 from ctxkit.triggers.growth import Growth
 from ctxkit.triggers.habits import Habits
 from ctxkit.triggers.headroom import edit_cost, headroom
-from ctxkit.triggers.pressure import pressure, safe_limit
 from ctxkit.triggers.rest import Rest
+from ctxkit.triggers.safe import safe_limit
 from ctxkit.triggers.tasks import task_change
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "decide",
     "edit_cost",
     "headroom",
-    "pressure",
     "safe_limit",
     "task_change",
 ]

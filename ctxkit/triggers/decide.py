@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ctxkit.triggers.growth import Growth
 from ctxkit.triggers.headroom import headroom
-from ctxkit.triggers.pressure import safe_limit
+from ctxkit.triggers.safe import safe_limit
 
 if TYPE_CHECKING:
     from ctxkit.config import Price, TriggersConfig

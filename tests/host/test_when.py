@@ -23,7 +23,6 @@ from ctxkit import (
 from ctxkit.host._codec import HostCodec
 from ctxkit.host.context_config import settings_of
 from ctxkit.testing import ScriptedModel
-from ctxkit.triggers import pressure
 from tests.host.agents import applied, events_of, fetches, make_agent, memory_offloader, told, user, words
 
 pytestmark = pytest.mark.asyncio
@@ -298,14 +297,14 @@ async def test_after_failures_in_a_row_it_pauses_and_says_so_once():
 
 @pytest.mark.row("D2")
 async def test_pressure_is_measured_on_the_request_that_the_agent_would_send():
-    agent, model = working(config(), steps=20)
+    triggers = TriggersConfig(mode="cost", pressure_ratio=0.08)
+    agent, model = working(config(triggers=triggers), steps=40)
     looks = Looks(await engine_of(agent))
 
-    await agent.reply(user("Look up twenty topics."))
+    await agent.reply(user("Look up forty topics."))
 
-    seen, sent = looks.seen[-1].tokens, model.chats[-1].input_tokens
-    measured = pressure(seen, context_size=WINDOW, output_reserved=4_096)
-    assert measured == pytest.approx(sent / (WINDOW - 4_096), rel=0.02)
+    assert applied(agent)[0].limit_tokens == int(0.08 * (WINDOW - 4_096))
+    assert looks.seen[-1].tokens == pytest.approx(model.chats[-1].input_tokens, rel=0.02)
 
 
 # What the host tells the agent
