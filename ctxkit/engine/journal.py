@@ -214,7 +214,8 @@ class Journal:
         return await self._write(plan, session_id)
 
     async def _write(self, plan: StoredPlan, session_id: str) -> str | None:
-        self._open = [plan, *self._open[: _LOOKED_AT - 1]]
+        others = [stored for stored in self._open if stored.plan.id != plan.plan.id]
+        self._keep([plan, *others[: _LOOKED_AT - 1]])
         return await self._kit.guard.store_records(session_id, [plan.record()])
 
     def forget(self, plan_id: str) -> None:
@@ -240,13 +241,24 @@ class Journal:
         return await self._kit.guard.store_records(self._kit.port.session_id, [summary.record()])
 
     def applied(self, plan_id: str) -> None:
-        """Remember in the agent's state that a plan was carried out: it and all before it are done with.
+        """Remember in the agent's state that a plan was carried out: it and all before it are done with, and charged.
 
         What was prepared meanwhile may still hold, for not every plan takes messages away; `changed` tells.
         """
         self._kit.port.slot[_SLOT] = plan_id
         self.forget(plan_id)
-        self._open = [stored for stored in self._open if stored.is_prepared]
+        self._keep([stored for stored in self._open if stored.is_prepared])
+
+    def _keep(self, plans: list[StoredPlan]) -> None:
+        """Let the other plans go: what their summaries cost is charged, for no swap will bring it in.
+
+        A summary that was prepared is charged by whoever lets go of it, and tells why.
+        """
+        for stored in self._open:
+            is_kept = any(stored is plan for plan in plans)
+            if not is_kept and not stored.is_prepared and stored.draft is not None:
+                self._kit.charge(stored.draft)
+        self._open = plans
 
 
 def _blocks_before(view: View, end: Place) -> tuple[tuple[Block, ...], ...]:

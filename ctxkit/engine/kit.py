@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 
     from ctxkit.config import Settings
     from ctxkit.offload import OffloadGuard
+    from ctxkit.plan import Draft
     from ctxkit.port import AgentPort, Codec
     from ctxkit.tokens import Counter, Weight
+
+logger = logging.getLogger("ctxkit")
 
 _UNSURE_RATIO = 1.5
 """Before the provider has reported a usage, a request counts as too large only from this share of its limit on: a prior
@@ -102,6 +106,15 @@ class Kit:
     def save_meter(self) -> None:
         """Keep what the meter has learnt in the agent's state."""
         self.port.slot["meter"] = self.gauge.meter.state()
+
+    def charge(self, draft: Draft) -> None:
+        """Charge what a summary cost that no swap will bring in; where the agent is gone by now, it is logged."""
+        if draft.usage is None:
+            return
+        try:
+            self.port.charge(draft.usage)
+        except ReferenceError:
+            logger.info("the agent whose summary cost %d input tokens is gone", draft.usage.input_tokens)
 
     def tell_later(self, name: str, **value: object) -> None:
         """Keep an event for the next moment at which the host's stream can take it."""

@@ -190,7 +190,7 @@ class Preparer:
         draft = await self._drafts.make(run.reading, view, leaves, tokens=tokens, settings=run.settings, focus=None)
         seconds = kit.clock() - preparation.started
         if draft.origin == "extractive":
-            _charge(self._kit, draft)
+            kit.charge(draft)
             why = "; ".join(draft.failures) or "the model gave none"
             msg = f"No summary could be prepared ({why}); it is tried again when it is due."
             raise SummaryError(msg)
@@ -272,14 +272,4 @@ def let_go(kit: Kit, plan_id: str, draft: Draft | None, problem: str) -> None:
     logger.info("ctxkit cannot use the summary that it prepared (plan %s): %s", plan_id, problem)
     kit.tell_later(telemetry.PREPARED_REJECTED, plan_id=plan_id, problem=problem)
     if draft is not None:
-        _charge(kit, draft)
-
-
-def _charge(kit: Kit, draft: Draft) -> None:
-    """Charge what a summary cost that no swap will bring in."""
-    if draft.usage is None:
-        return
-    try:
-        kit.port.charge(draft.usage)
-    except ReferenceError:
-        logger.info("the agent whose summary cost %d input tokens is gone", draft.usage.input_tokens)
+        kit.charge(draft)

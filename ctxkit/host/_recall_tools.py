@@ -9,13 +9,14 @@ import logging
 from abc import abstractmethod
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from agentscope.message import TextBlock, ToolResultState
 from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import ToolBase, ToolChunk
 
 from ctxkit.errors import CtxkitError
+from ctxkit.host._attached import attached_to
 from ctxkit.host.context_config import settings_of
 from ctxkit.offload import fence
 from ctxkit.results import defuse_in_pieces
@@ -40,8 +41,10 @@ _TRIES = 6
 _MARGIN_RATIO = 0.95
 """Each further try asks for a little less than the proportion, for the host counts differently."""
 
-_engines: WeakValueDictionary[int, Engine] = WeakValueDictionary()
-"""Engine of each agent by the identity of its state; an engine lives as long as its agent."""
+_agents: WeakValueDictionary[int, Agent] = WeakValueDictionary()
+"""Each agent by the identity of its state, which is no other's while the agent has it."""
+_states: WeakKeyDictionary[Agent, int] = WeakKeyDictionary()
+"""The identity by which an agent stands there."""
 
 
 class _RecallTool(ToolBase):
@@ -169,7 +172,7 @@ async def register(agent: Agent, engine: Engine) -> None:
     A tool of somebody else's that has the name is left alone; a warning says so. Without a store there is nothing to
     recall, and no tools.
     """
-    _engines[id(agent.state)] = engine
+    _find_by_state(agent)
     if engine.recall is None:
         return
     for tool in recall_tools():
@@ -182,12 +185,21 @@ async def register(agent: Agent, engine: Engine) -> None:
             )
 
 
+def _find_by_state(agent: Agent) -> None:
+    """Let an agent be found by the state that it has now, and by none that it had."""
+    now, before = id(agent.state), _states.get(agent)
+    if before is not None and before != now and _agents.get(before) is agent:
+        del _agents[before]
+    _agents[now], _states[agent] = agent, now
+
+
 def _engine_of(state: AgentState | None) -> Engine | None:
     """Return the engine of the agent that has this very state; the identity of one that is gone may be used again."""
-    engine = None if state is None else _engines.get(id(state))
-    if engine is None or cast("HostPort", engine.port).agent.state is not state:
+    agent = None if state is None else _agents.get(id(state))
+    if agent is None or agent.state is not state:
         return None
-    return engine
+    attached = attached_to(agent)
+    return None if attached is None else attached.engine
 
 
 async def is_recall(agent: Agent, name: str) -> bool:

@@ -1,5 +1,6 @@
 """What left a real agent's context is read back, by the agent itself and byte for byte."""
 
+import gc
 import json
 import random
 import re
@@ -13,6 +14,7 @@ from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 
 from ctxkit import CompressionMiddleware, ContextConfig, LocalWorkspace, MemoryStore, OffloadConfig, StoreOffloader
+from ctxkit.host import _recall_tools
 from ctxkit.host._codec import HostCodec
 from ctxkit.offload import MESSAGE
 from ctxkit.testing import ScriptedModel, call, tokenizer
@@ -424,3 +426,24 @@ async def test_a_new_agent_on_the_saved_state_reads_what_the_old_one_stored(tmp_
     again = an_agent(LocalWorkspace(workdir=str(tmp_path)), ["Hello."], state=state)
     await events_of(again.reply_stream(user("Are you there?")))
     assert f"its number is {number_of('topic-0')}" in await use(again, "search_context", query=number_of("topic-0"))
+
+
+async def test_an_agent_that_is_gone_or_has_another_state_is_not_found_by_its_old_one():
+    agent = an_agent(memory_offloader(), ["One.", "Two.", "Three."])
+    toolkit, states = agent.toolkit, []
+    for _ in range(3):
+        await events_of(agent.reply_stream(user("Count.")))
+        states.append(agent.state)
+        agent.state = AgentState()
+    await events_of(agent.reply_stream(user("Count.")))
+    states.append(agent.state)
+
+    assert [number for number, state in enumerate(states) if id(state) in _recall_tools._agents] == [3]
+    assert "No hits" in await use(agent, "search_context", query="zebra-crossing-99")
+    del agent
+    gc.collect()
+    assert not any(id(state) in _recall_tools._agents for state in states)
+    for state in states:
+        async for response in toolkit.call_tool(call("search_context", query="count"), state):
+            last = response
+        assert "Nothing can be read back" in last.content[0].text

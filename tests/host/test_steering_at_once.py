@@ -223,6 +223,35 @@ async def test_what_the_summary_cost_stays_booked_and_no_empty_message_is_left_b
     assert agent.state.context[-1].usage == booked
 
 
+@pytest.mark.row("X12")
+@pytest.mark.parametrize("focus", ["the numbers", "the names"], ids=["the same", "another"])
+async def test_a_preview_that_is_not_carried_out_is_booked_when_another_plan_is(focus):
+    agent, model, steering = steered(turns=10)
+    await steering.preview(focus="the numbers")
+    await steering.preview(focus="the numbers", draft=False)
+    assert agent.state.context[-1].usage is None
+    receipt = await steering.compact(focus=focus)
+
+    assert receipt.outcome == "applied"
+    assert len(model.summary_requests) == 1 + (focus != "the numbers")
+    spent = sum(request.input_tokens for request in model.summary_requests)
+    assert agent.state.context[-1].usage.input_tokens == spent
+    await steering.undo()
+    assert agent.state.context[-1].usage.input_tokens == spent
+
+
+async def test_previews_that_are_forgotten_one_after_the_other_are_booked_each_once():
+    agent, model, steering = steered(turns=10)
+    for number in range(11):
+        await steering.preview(focus=f"chapter {number}")
+    oldest = sum(request.input_tokens for request in model.summary_requests[:3])
+    assert agent.state.context[-1].usage.input_tokens == oldest
+    await steering.compact(focus="chapter 10")
+
+    assert len(model.summary_requests) == 11
+    assert agent.state.context[-1].usage.input_tokens == sum(each.input_tokens for each in model.summary_requests)
+
+
 async def test_hostile_ids_are_explained_unpinned_and_undone_as_unknown():
     agent, _, steering = steered()
     agent.state.context[1].content[0].id = "a:b:c"
