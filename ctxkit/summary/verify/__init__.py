@@ -1,11 +1,11 @@
 """Verification of a summary before it is used: one check a file, all of them pure and without a model."""
 
 from ctxkit.summary.verify.check import Verified, verify_fields
-from ctxkit.summary.verify.claims import MARK, Claim, claims_in
+from ctxkit.summary.verify.claims import MARK, RECORD, Claim, claims_in
 from ctxkit.summary.verify.instructions import REPORTED
 from ctxkit.summary.verify.kept import ADDED, Fact, facts_to_keep
 from ctxkit.summary.verify.sources import Sources
-from ctxkit.summary.verify.status import RECORD, open_failures
+from ctxkit.summary.verify.status import open_failures
 
 __all__ = [
     "ADDED",

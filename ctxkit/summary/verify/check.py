@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ctxkit.ledger import Count
-from ctxkit.summary.verify.claims import MARK, Claim, claims_in
+from ctxkit.summary.verify.claims import RECORD, Claim, first_mentions, mentions_in
 from ctxkit.summary.verify.instructions import with_reports
-from ctxkit.summary.verify.invented import MOST_MARKS, with_marks
+from ctxkit.summary.verify.invented import MOST_MARKS, is_marked, with_marks
 from ctxkit.summary.verify.kept import Fact, with_facts
 from ctxkit.summary.verify.numbers import keyed_claims, numbers_against
 from ctxkit.summary.verify.rivals import rivals_of
 from ctxkit.summary.verify.sources import Sources
-from ctxkit.summary.verify.status import RECORD, with_status
+from ctxkit.summary.verify.status import with_status
 
 _INVENTED_SHARE: Final = 0.5
 _LEAST_INVENTED: Final = 4
@@ -61,7 +61,7 @@ async def verify_fields(
         count: Returns the tokens of a text.
     """
     found = {text: _open_claims(text) for text in _texts(fields)}
-    named = list({claim.text: claim for claims in found.values() for claim in claims}.values())
+    named = first_mentions(claim for claims in found.values() for claim in claims)
     unknown = await sources.unknown(named)
     if len(unknown) >= _LEAST_INVENTED and len(unknown) > _INVENTED_SHARE * len(named):
         names = ", ".join(repr(claim.text) for claim in unknown[:_NAMED])
@@ -80,8 +80,8 @@ async def verify_fields(
     corrected: list[str] = []
     reported: list[str] = []
     for text, claims in found.items():
-        marked = with_marks(text, [claim for claim in claims if claim.text in invented])
-        marked = _with_numbers(marked, {claim: wrong[claim] for claim in claims if claim in wrong})
+        shows = {claim: f"{RECORD}{wrong[claim]}]" for claim in claims if claim in wrong}
+        marked = with_marks(text, [claim for claim in first_mentions(claims) if claim.text in invented], shows)
         marked, shown = with_status(marked, sources.ledger, about=about)
         changed[text], told = await with_reports(marked, sources)
         corrected += [*(wrong[claim] for claim in claims if claim in wrong), *shown]
@@ -99,21 +99,14 @@ async def verify_fields(
 
 
 def _open_claims(text: str) -> list[Claim]:
-    """Return the claims of a text that an earlier check has not marked already."""
-    return [claim for claim in claims_in(text) if not text[claim.stop :].lstrip("`'\")]*_").startswith(f" {MARK}")]
+    """Return what a text claims, each mention, without what an earlier check has marked."""
+    mentions = mentions_in(text)
+    done = {claim.text for claim in mentions if is_marked(text, claim)}
+    return [claim for claim in mentions if claim.text not in done]
 
 
 def _said(claims: Sequence[Claim]) -> tuple[str, ...]:
     return tuple(claim.text for claim in claims)
-
-
-def _with_numbers(text: str, wrong: Mapping[Claim, str]) -> str:
-    """Return a text with what the record shows behind the first mention of each of these numbers."""
-    for claim, record in wrong.items():
-        marked = f"{claim.text} {MARK}"
-        place = marked if marked in text else claim.text
-        text = text.replace(place, f"{place} {RECORD}{record}]", 1)
-    return text
 
 
 def _texts(fields: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,9 @@
 """Claims: what a summary names letter by letter, and what therefore must stand in one of its sources."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
 ClaimKind = Literal["path", "id", "number", "version"]
@@ -9,9 +11,12 @@ ClaimKind = Literal["path", "id", "number", "version"]
 MARK: Final = "[unverified]"
 """Stands in a summary behind what none of its sources has."""
 
+RECORD: Final = "[the record shows: "
+"""Opens what the record shows, behind what says otherwise."""
+
 _LEAST_CHARS: Final = 3
 _MOST_CHARS: Final = 240
-_MOST_CLAIMS: Final = 600
+_MOST_CLAIMS: Final = 1200
 """More than a summary of a few thousand tokens can name."""
 _ABOUT_CHARS: Final = 24
 
@@ -102,7 +107,7 @@ class Claim:
     text: str
     """As it stands in the summary."""
     stop: int
-    """Index behind its first mention."""
+    """Index behind this mention of it."""
     keys: tuple[str, ...]
     """In lower case; the claim holds where one of them stands in a source."""
     near: tuple[str, ...] = ()
@@ -112,19 +117,26 @@ class Claim:
 
 
 def claims_in(text: str) -> list[Claim]:
-    """Return the distinct claims of a text in the order of their first mention.
+    """Return the distinct claims of a text, each where it is mentioned first; see `mentions_in`."""
+    return first_mentions(mentions_in(text))
+
+
+def first_mentions(mentions: Iterable[Claim]) -> list[Claim]:
+    """Return the first mention of each claim, in order."""
+    found: dict[str, Claim] = {}
+    for claim in mentions:
+        found.setdefault(claim.text, claim)
+    return list(found.values())
+
+
+def mentions_in(text: str) -> list[Claim]:
+    """Return what a text claims, each mention of it, in order.
 
     Paths, addresses, ids, versions, and numbers with a unit or of three digits and more. What follows `about` or `~` is an
     estimate and no claim, and a common word with a digit (`step-2`, `utf-8`) needs no source.
     """
-    found: dict[str, Claim] = {}
-    for match in _CLAIM.finditer(text):
-        claim = _claim_of(match, text)
-        if claim is not None:
-            found.setdefault(claim.text, claim)
-            if len(found) == _MOST_CLAIMS:
-                break
-    return list(found.values())
+    claims = (_claim_of(match, text) for match in _CLAIM.finditer(text))
+    return list(islice((claim for claim in claims if claim is not None), _MOST_CLAIMS))
 
 
 def _claim_of(match: "re.Match[str]", text: str) -> Claim | None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
-from ctxkit.ledger import Ledger
 from ctxkit.summary.verify.claims import Claim
 from ctxkit.summary.verify.sources import Sources
 
@@ -19,6 +18,8 @@ _COMMON: Final = frozenset(
     after before exit code added add adds plus per via""".split()
 )
 """Words before a number that are no name of it."""
+_ID: Final = re.compile(r"\d\d")
+"""Of an id, which stands before numbers in lists and is no name of theirs."""
 _FEW: Final = range(1, 3)
 """A key with more numbers than that is the name of a kind, and the next one may have another."""
 _KEY_CHARS: Final = 64
@@ -33,7 +34,7 @@ def keyed_claims(text: str, claims: Sequence[Claim]) -> dict[Claim, str]:
         if claim.kind in {"number", "version"} and (claim.text[0].isdigit() or claim.text[0] in "v$€£"):
             start = claim.stop - len(claim.text)
             match = _KEY.search(text[max(0, start - _KEY_CHARS) : start])
-            if match and match[1].lower() not in _COMMON:
+            if match and match[1].lower() not in _COMMON and not _ID.search(match[1]):
                 keyed[claim] = match[1].lower()
     return keyed
 
@@ -47,7 +48,7 @@ async def numbers_against(keyed: dict[Claim, str], sources: Sources) -> dict[Cla
     """
     wrong: dict[Claim, str] = {}
     for claim, key in keyed.items():
-        values = _recorded(key, sources.ledger)
+        values = _recorded(key, sources.lines)
         if len(values) in _FEW and values.isdisjoint(claim.keys):
             wrong[claim] = f"{key} {' or '.join(sorted(values))}"
     patterns = {
@@ -66,8 +67,8 @@ async def numbers_against(keyed: dict[Claim, str], sources: Sources) -> dict[Cla
     return wrong
 
 
-def _recorded(key: str, ledger: Ledger) -> set[str]:
-    """Return the numbers that the record's lines give for a key."""
+def _recorded(key: str, lines: Sequence[str]) -> set[str]:
+    """Return the numbers that the record's lines give for a key, in lower case."""
     pattern = re.compile(rf"(?<![\w\-]){re.escape(key)}{_VALUE}", re.IGNORECASE)
-    lines = dict.fromkeys(mention.line for mention in ledger.identifiers.values() if mention.line)
-    return {match[1].rstrip(",").replace(",", "") for line in lines for match in pattern.finditer(line)}
+    near = [line for line in lines if key in line.lower()]
+    return {match[1].rstrip(",").replace(",", "") for line in near for match in pattern.finditer(line)}

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ctxkit.ledger import Command, Ledger, clipped
+from ctxkit.summary.verify.claims import RECORD
 from ctxkit.summary.verify.sentences import sentences_of
-
-RECORD: Final = "[the record shows: "
-"""Opens what the record shows, behind the sentence that says otherwise."""
 
 _MOST: Final = 8
 _SHOWN_CHARS: Final = 160

@@ -118,6 +118,66 @@ async def test_a_number_one_digit_off_is_told_from_the_one_that_stands_among_its
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("source", "elsewhere", "said", "record"),
+    [
+        ("Cancel flights that are more than 3 hours long.", "The flight took 7 hours.", "more than 7 hours long", "3"),
+        ("Out[73]: 1.0\nIn [74]:", "6 were read", "Out[73]: 6.0", "1.0"),
+        (
+            "The sum of all invoices is 1,299,400 cents.",
+            "row 1299450",
+            "sum of all invoices is 1,299,450 cents",
+            "1,299,400",
+        ),
+        (
+            "The sum of all invoices is 1299400 cents.",
+            "row 1,299,450",
+            "sum of all invoices is 1299450 cents",
+            "1299400",
+        ),
+        ("@@ -727,7 +727,12 @@ class Compiler", "724: x = 1", "@@ -724,7 +727,12 @@ class Compiler", "727"),
+    ],
+)
+async def test_a_number_in_words_that_a_source_says_with_another_one_is_set_right(source, elsewhere, said, record):
+    found = await checked(said, history=[user(elsewhere), user(source)])
+    (shown,) = found.corrected
+    assert shown.split()[-1] == record
+    assert f"{RECORD}{shown}]" in found.fields["current_state"]
+
+
+@pytest.mark.asyncio
+async def test_a_number_is_looked_at_where_it_is_wrong_though_it_was_right_before():
+    history = [user("Zone 600 is closed."), user("Only the first 100 lines of a file are shown to you.")]
+    said = "Zone 600 is closed. Only the first 600 lines of a file are shown to you."
+    found = await checked(said, history=history)
+    assert found.fields["current_state"] == said.replace("first 600", f"first 600 {RECORD}100]")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        # a count that changed since it was told in the same words
+        (
+            ["All 395 tests in the module have passed.", "Ran 398 tests in 0.2 s"],
+            "All 398 tests in the module have passed.",
+        ),
+        # a line in the same words for each of many
+        (["Order 51 costs 60 euros.\nOrder 52 costs 80 euros."], "Order 52 costs 80 euros."),
+        (
+            ["Order 51 was charged 50 euros.", "52: 60 EUR"],
+            "Order 51 was charged 50 euros and order 52 was charged 60 euros.",
+        ),
+        # ids before numbers are no names of theirs
+        (["order ord_3916020 is 1500 cents", "zip 78260"], "ord_3916020 78260 1500"),
+    ],
+)
+async def test_a_number_that_has_its_own_place_is_never_given_up_for_its_neighbour(history, said):
+    found = await checked(said, history=[user(text) for text in history])
+    assert found.corrected == ()
+
+
+@pytest.mark.asyncio
 async def test_another_number_for_the_same_key_is_shown_beside_what_the_record_has():
     found = await checked("The service listens on port 19443.")
     assert "19443" in found.unverified
