@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ctxkit.summary.verify import claims_in, open_failures
+from ctxkit.summary.verify import claims_in
 
 if TYPE_CHECKING:
     from ctxkit.ledger import Ledger
@@ -122,7 +122,7 @@ def _invented(text: str, rnd: random.Random) -> Fault | None:
 
 def _stale(text: str, rnd: random.Random, ledger: Ledger) -> Fault | None:
     """Say that what failed last works, or that a file that is gone is there, or the other way round."""
-    wrong = [rnd.choice(_PASSED).format(command=" ".join(each.text.split())) for each in open_failures(ledger)]
+    wrong = [rnd.choice(_PASSED).format(command=command) for command in _open_commands(ledger)]
     names = text.lower()
     for path, state in ledger.files.items():
         if path.rpartition("/")[2].lower() not in names and state in {"created", "modified", "deleted"}:
@@ -131,6 +131,17 @@ def _stale(text: str, rnd: random.Random, ledger: Ledger) -> Fault | None:
         return None
     said = rnd.choice(wrong)
     return Fault(kind="stale status", text=f"{text}\n{said}\nThen the work went on.", wrong=said)
+
+
+def _open_commands(ledger: Ledger) -> list[str]:
+    """Return the command lines whose error is open, as the record has them."""
+    lines = [" ".join(command.text.split()) for command in ledger.commands]
+    failed = [failure.what.partition(" ")[2].removesuffix("…") for failure in ledger.open_failures]
+    return [
+        next(line for line in lines if line.startswith(what))
+        for what in failed
+        if any(line.startswith(what) for line in lines)
+    ]
 
 
 def _replaced(text: str, claim: Claim, wrong: str) -> str:

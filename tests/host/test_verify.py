@@ -31,7 +31,8 @@ def bash(command: str) -> str:
     Args:
         command (str): The command line.
     """
-    failed = "E   AssertionError: total() gave 3\nexit code: 1" if "pytest" in command else "exit code: 0"
+    fails = "pytest" in command and "--last-failed" not in command
+    failed = "E   AssertionError: total() gave 3\nexit code: 1" if fails else "exit code: 0"
     return f"{words(150, seed=command)}\n{failed}"
 
 
@@ -115,7 +116,16 @@ async def test_what_must_be_kept_is_added_by_code_where_a_model_lost_it():
     text = summary_text(agent)
     assert ADDED in text
     assert "File created: src/till/total.py" in text
-    assert "Not resolved: pytest -q tests/test_till.py -> exit 1" in text
+    assert "Not resolved: bash pytest -q tests/test_till.py -> exit 1" in text
+
+
+@pytest.mark.row("X11")
+async def test_an_error_that_a_later_run_has_settled_is_not_called_open():
+    again = call("bash", command="pytest -q tests/test_till.py --last-failed")
+    wrote, failed, *rest = the_work()
+    agent, _, _ = await a_worker({**GOOD, "current_state": "All tests pass."}, [wrote, failed, again, *rest])
+    assert RECORD not in summary_text(agent)
+    assert "Not resolved" not in summary_text(agent)
 
 
 @pytest.mark.row("X11")

@@ -5,7 +5,6 @@ from ctxkit.summary.verify.claims import MARK, RECORD, Claim, claims_in
 from ctxkit.summary.verify.instructions import REPORTED
 from ctxkit.summary.verify.kept import ADDED, Fact, facts_to_keep
 from ctxkit.summary.verify.sources import Sources
-from ctxkit.summary.verify.status import open_failures
 
 __all__ = [
     "ADDED",
@@ -18,6 +17,5 @@ __all__ = [
     "Verified",
     "claims_in",
     "facts_to_keep",
-    "open_failures",
     "verify_fields",
 ]

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ctxkit.ledger import Count, Ledger, clipped, count_fitting, identifiers_of, raw_texts, without_markers
+from ctxkit.ledger import Count, Failure, Ledger, clipped, count_fitting, identifiers_of, raw_texts, without_markers
 from ctxkit.ledger.jobs import NOTICE_CHARS, says_over, started_in
-from ctxkit.summary.verify.status import open_failures
 
 if TYPE_CHECKING:
     from agentscope.message import Msg
@@ -25,6 +24,7 @@ _FIELDS: Final[Mapping[FactKind, str]] = {
     "file": "current_state",
 }
 _MOST_ERRORS: Final = 4
+_ERROR_NAMES: Final = 6
 _MOST_FILES: Final = 12
 _MOST_CALLS: Final = 6
 _FACT_CHARS: Final = 200
@@ -70,18 +70,21 @@ def facts_to_keep(
     )
     if request:
         facts.append(Fact(kind="request", text=f"Newest request: {clipped(request, _FACT_CHARS)}"))
-    for command in open_failures(ledger)[: -_MOST_ERRORS - 1 : -1]:
-        text = (
-            f"Not resolved: {clipped(command.text, _FACT_CHARS // 2)} -> {clipped(command.outcome, _FACT_CHARS // 2)}"
-        )
-        names = {command.text.lower(), *(name.lower() for name in identifiers_of(command.outcome, 6))}
-        facts.append(Fact(kind="error", text=text, names=tuple(sorted(names))))
+    facts += map(_open_error, ledger.open_failures[: -_MOST_ERRORS - 1 : -1])
     facts += _in_flight(leaves)
     changed = [(path, state) for path, state in [*ledger.files.items()][::-1] if state != "read"]
     for path, state in changed[:_MOST_FILES]:
         name = path.rstrip("/").rpartition("/")[2] or path
         facts.append(Fact(kind="file", text=f"File {state}: {path}", names=(name.lower(),)))
     return facts
+
+
+def _open_error(failure: Failure) -> Fact:
+    """Return an error that nothing has resolved; a summary that has the command line, or names out of the error, has it."""
+    line = failure.what.partition(" ")[2].removesuffix("…")
+    names = {failure.what, *([line] if " " in line else []), *identifiers_of(failure.said, _ERROR_NAMES)}
+    said = f"{clipped(failure.what, _FACT_CHARS // 2)} -> {clipped(failure.said, _FACT_CHARS // 2)}"
+    return Fact(kind="error", text=f"Not resolved: {said}", names=tuple(sorted(map(str.lower, names))))
 
 
 async def with_facts(

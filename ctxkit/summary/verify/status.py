@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ctxkit.ledger import Command, Ledger, clipped
+from ctxkit.ledger import Command, Failure, Ledger, clipped
 from ctxkit.summary.verify.claims import RECORD
 from ctxkit.summary.verify.sentences import sentences_of
 
@@ -55,8 +55,6 @@ _HEDGED: Final = re.compile(
 _PAST: Final = re.compile(
     r"\b(?:no longer|previously|initially|at first|earlier|before|fixed|was|were|had|if|when|not yet)\b", re.IGNORECASE
 )
-_SEARCH: Final = re.compile(r"\s*(?:e|f|rip)?grep\b|\s*(?:rg|ag|diff|cmp|find|ls|which|test|git diff|git grep)\s")
-"""Commands whose exit code answers a question."""
 _QUOTED: Final = re.compile(r"`([^`\n]{3,200})`")
 _WORD: Final = re.compile(r"[\w./\-]{4,}")
 _ERROR_NAME: Final = re.compile(r"\b\w*(?:Error|Exception)\b")
@@ -76,7 +74,7 @@ def with_status(text: str, ledger: Ledger, *, about: str) -> tuple[str, list[str
     newest = {_plain(command.text): command for command in ledger.commands if command.outcome}
     for start, stop in sentences_of(text):
         sentence = text[start:stop]
-        record = _of_commands(sentence, newest) or _of_files(sentence, ledger, about)
+        record = _of_commands(sentence, newest, ledger) or _of_files(sentence, ledger, about)
         if record is None or len(shown) == _MOST or text.startswith(f" {RECORD}", stop) or RECORD in sentence:
             continue
         shown.append(record)
@@ -85,30 +83,27 @@ def with_status(text: str, ledger: Ledger, *, about: str) -> tuple[str, list[str
     return "".join([*parts, text[done:]]), shown
 
 
-def has_failed(command: Command) -> bool:
-    """Whether a command's last known run failed; where no exit code says so, errors in its output prove nothing."""
-    return command.outcome.startswith(("exit ", "failed")) and not _SEARCH.match(command.text.rpartition("&& ")[2])
+def failure_of(command: Command, ledger: Ledger) -> Failure | None:
+    """Return the error of a command line that the ledger holds for open, the newest one; `None` where there is none."""
+    line = _plain(command.text)
+    return next((failure for failure in reversed(ledger.open_failures) if _is_of(failure, line)), None)
 
 
-def open_failures(ledger: Ledger) -> list[Command]:
-    """Return the commands whose newest run failed, newest last."""
-    newest: dict[str, Command] = {}
-    for command in ledger.commands:
-        key = _plain(command.text)
-        newest.pop(key, None)
-        newest[key] = command
-    return [command for command in newest.values() if has_failed(command)]
+def _is_of(failure: Failure, line: str) -> bool:
+    """Whether an error is one of a command line; the ledger clips the lines of both, and names the tool before one."""
+    said = failure.what.partition(" ")[2]
+    return bool(said) and (said == line or (said.endswith("…") and line.startswith(said[:-1])))
 
 
 def _plain(command: str) -> str:
     return " ".join(command.split())
 
 
-def _shown(command: Command) -> str:
-    return f"{clipped(command.text, _SHOWN_CHARS // 2)} -> {clipped(command.outcome, _SHOWN_CHARS // 2)}"
+def _shown(done: str, outcome: str) -> str:
+    return f"{clipped(done, _SHOWN_CHARS // 2)} -> {clipped(outcome, _SHOWN_CHARS // 2)}"
 
 
-def _of_commands(sentence: str, newest: Mapping[str, Command]) -> str | None:
+def _of_commands(sentence: str, newest: Mapping[str, Command], ledger: Ledger) -> str | None:
     """Return what the record shows of the command that a sentence speaks of, where the sentence says otherwise."""
     prose = _QUOTED.sub("it", sentence)
     says_done = _DONE.search(prose) is not None and not _HEDGED.search(prose)
@@ -116,12 +111,12 @@ def _of_commands(sentence: str, newest: Mapping[str, Command]) -> str | None:
     if not (says_done or says_failed):
         return None
     for command in _meant(sentence, newest):
-        if (says_done and has_failed(command)) or (says_failed and command.outcome == "ok"):
-            return _shown(command)
+        if (says_done and failure_of(command, ledger)) or (says_failed and command.outcome == "ok"):
+            return _shown(command.text, command.outcome)
     if says_done:
-        for command in reversed(list(newest.values())):
-            if has_failed(command) and _shares_error(sentence, command.outcome):
-                return _shown(command)
+        for failure in reversed(ledger.open_failures):
+            if _shares_error(sentence, failure.said):
+                return _shown(failure.what, failure.said)
     return None
 
 

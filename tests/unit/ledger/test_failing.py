@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ctxkit.ledger import Ledger, open_errors
+from ctxkit.summary.verify import facts_to_keep
 from tests.unit.fakes import FakeBlock, agent, call, result
 
 
@@ -70,3 +74,29 @@ async def test_an_exit_in_a_file_that_was_read_is_no_error():
 @pytest.mark.asyncio
 async def test_where_nothing_failed_nothing_is_open():
     assert await open_errors([agent(*ran("a", "ls src", fails=False))]) == set()
+
+
+_LINES = st.sampled_from(
+    ["pytest tests", "pytest tests/a.py", "make all", "grep -rn x src", "cat a.py", "cd /srv && pytest tests"]
+)
+_FILES = st.tuples(st.sampled_from(["Edit", "Write", "Read"]), st.sampled_from(["a.py", "src/b.py"]))
+
+
+@given(st.lists(st.tuples(_LINES | _FILES, st.booleans()), max_size=12))
+def test_what_a_summary_calls_not_resolved_is_what_strategies_leave_in_place(done):
+    blocks = [
+        ran(f"c{n}", what, fails=fails) if isinstance(what, str) else used(f"c{n}", *what, fails=fails)
+        for n, (what, fails) in enumerate(done)
+    ]
+    messages = [agent(*both) for both in blocks]
+
+    async def check() -> None:
+        ledger = await Ledger().read(messages)
+        left = await open_errors(messages)
+        assert {failure.call_id for failure in ledger.open_failures} == left
+        told = [fact.text for fact in facts_to_keep(messages, ledger) if fact.kind == "error"]
+        newest = [failure.what for failure in ledger.open_failures[::-1]]
+        assert [text.partition(": ")[2].partition(" -> ")[0] for text in told] == newest[: len(told)]
+        assert bool(told) is bool(left)
+
+    asyncio.run(check())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxkit.ledger import Command, Ledger
+from ctxkit.ledger import Ledger
 from ctxkit.schema import SUMMARY_FIELDS, summary_json_schema
 from ctxkit.summary.verify import ADDED, MARK, RECORD, Sources, claims_in, facts_to_keep, verify_fields
 from ctxkit.summary.verify.checker import Checker
@@ -200,7 +200,8 @@ async def test_another_number_for_the_same_key_is_shown_beside_what_the_record_h
 async def test_done_is_never_left_alone_where_the_record_shows_failed(said):
     found = await checked(said)
     assert len(found.corrected) == 1
-    assert f"{said} {RECORD}pytest -q tests/test_cart.py -> exit 1" in found.fields["current_state"]
+    assert "pytest -q tests/test_cart.py -> exit 1" in found.corrected[0]
+    assert f"{said} {RECORD}{found.corrected[0]}]" in found.fields["current_state"]
 
 
 @pytest.mark.asyncio
@@ -223,6 +224,15 @@ async def test_only_the_newest_run_of_a_command_counts():
 
 
 @pytest.mark.asyncio
+async def test_a_run_of_more_that_went_well_settles_what_failed_before_in_the_summary_too():
+    whole = agent(call("4", "Bash", command="pytest tests"), result("4", "30 passed\nexit code: 0", name="Bash"))
+    said = "`pytest -q tests/test_cart.py` passes now."
+    found = await checked(said, history=[*HISTORY, whole], facts=True)
+    assert found.corrected == ()
+    assert not any("Not resolved" in line for line in found.added)
+
+
+@pytest.mark.asyncio
 async def test_a_file_that_is_gone_was_not_created_and_one_that_is_there_not_deleted():
     gone = agent(call("5", "Bash", command="rm notes.txt"), result("5", "", name="Bash"))
     history = [*HISTORY, gone]
@@ -241,7 +251,7 @@ async def test_a_file_that_is_gone_was_not_created_and_one_that_is_there_not_del
 async def test_what_must_be_kept_is_added_where_it_belongs_and_only_once():
     found = await checked("Nothing of note.", facts=True)
     assert found.fields["current_state"].endswith(f"{ADDED}\n- File modified: src/checkout/cart.py")
-    assert "Not resolved: pytest -q tests/test_cart.py -> exit 1" in found.fields["important_discoveries"]
+    assert "Not resolved: Bash pytest -q tests/test_cart.py -> exit 1" in found.fields["important_discoveries"]
     assert "Newest request: Mind the limit" in found.fields["task_overview"]
     again = await checked(found.fields, facts=True)
     assert (again.added, again.fields) == ((), found.fields)
@@ -278,9 +288,11 @@ def test_a_background_job_is_kept_until_something_says_that_it_is_over():
     assert facts_to_keep([started, agent(hint("task-4f2a91 completed"))], Ledger(), stays=[user("go on")]) == []
 
 
-def test_a_search_that_finds_nothing_is_no_open_error():
-    ledger = Ledger(commands=[Command("cd /srv && grep -rn foo src", "exit 1: (no output)")])
-    assert facts_to_keep([], ledger) == []
+@pytest.mark.asyncio
+async def test_a_search_that_finds_nothing_is_no_open_error():
+    searched = agent(call("1", "Bash", command="cd /srv && grep -rn foo src"), result("1", "exit code: 1", name="Bash"))
+    assert facts_to_keep([], await Ledger().read([searched])) == []
+    assert (await checked("The search `grep -rn foo src` is done.", history=[searched])).corrected == ()
 
 
 # Whose wish it is (O16)
