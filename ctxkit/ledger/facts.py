@@ -21,6 +21,7 @@ from ctxkit.ledger.lines import (
     line_at,
     promises_in,
     says_error,
+    strictest,
 )
 from ctxkit.ledger.markers import without_markers
 from ctxkit.ledger.suites import TestState, tests_in
@@ -38,7 +39,8 @@ PIECE_CHARS: Final = 32 * 1024
 _IDENTIFIERS_PER_PIECE: Final = 400
 _LINES_PER_PIECE: Final = 48
 _ERRORS_PER_BLOCK: Final = 3
-_CONSTRAINTS_PER_BLOCK: Final = 20
+_CONSTRAINTS_PER_BLOCK: Final = 60
+"""More than users write, for all of them count; rules that were pasted by the hundred have no end."""
 _PROMISES_PER_BLOCK: Final = 3
 _TESTS_PER_BLOCK: Final = 60
 _MEMO_BYTES: Final = 96 * 1024 * 1024
@@ -235,7 +237,7 @@ def _facts_of_piece(text: str, speaker: Speaker) -> Facts:
         identifiers=tuple(names),
         lines={name: line_at(text, name) for name in opaque} if speaker != "assistant" else {},
         errors=errors_in(text, _ERRORS_PER_BLOCK) if speaker == "environment" else (),
-        constraints=constraints_in(text, _CONSTRAINTS_PER_BLOCK) if speaker == "user" else (),
+        constraints=constraints_in(text) if speaker == "user" else (),
         tests=tests_in(text, _TESTS_PER_BLOCK) if speaker == "environment" else {},
     )
 
@@ -276,7 +278,9 @@ def _merged(speaker: Speaker, parts: list[Facts]) -> Facts:
         identifiers=tuple(dict.fromkeys(name for part in parts for name in part.identifiers)),
         lines=lines,
         errors=tuple(dict.fromkeys(line for part in parts for line in part.errors))[-_ERRORS_PER_BLOCK:],
-        constraints=tuple(dict.fromkeys(line for part in parts for line in part.constraints))[:_CONSTRAINTS_PER_BLOCK],
+        constraints=strictest(
+            tuple(dict.fromkeys(line for part in parts for line in part.constraints)), _CONSTRAINTS_PER_BLOCK
+        ),
         tests={name: state for part in parts for name, state in part.tests.items()},
     )
 

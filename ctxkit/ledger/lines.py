@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001 - the punctuation of Chinese and Japanese texts is what is looked for
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 LINE_CHARS: Final = 160
@@ -34,8 +35,12 @@ _DEMAND: Final = re.compile(
       | ない(?:で|こと)|必ず|してください|하지\ ?마|반드시|말아""",
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-
-
+_STRICT: Final = re.compile(
+    r"""\b(?:must|never|always|only|don['\u2019]?t|do\ not|cannot|can['\u2019]t|mustn['\u2019]t|shall|forbidden|not\ allowed|under\ no)\b
+      | 必须|不要|禁止|不得|不能|不可|务必|只能|一定要|请勿|切勿|始终|总是|ない(?:で|こと)|必ず|하지\ ?마|반드시|말아""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Of what demands something, what leaves no choice."""
 _PROMISE: Final = re.compile(
     r"""\b(?:I(?:['\u2019]ll|\ will|['\u2019]ve\ decided|\ have\ decided|\ decided|\ chose|\ promise)|we(?:['\u2019]ll|\ will|\ decided)
         |let['\u2019]s\ (?:use|keep|go\ with|stick|switch|do|not)|decided\ (?:to|on|against|that)|decision:|instead\ of
@@ -106,17 +111,25 @@ def says_error(text: str) -> bool:
     return _SAYS_ERROR.match(text) is not None
 
 
-def constraints_in(text: str, limit: int) -> tuple[str, ...]:
-    """Return the first sentences of a user that demand or forbid something, verbatim up to 400 characters."""
-    found: dict[str, None] = {}
+def constraints_in(text: str) -> tuple[str, ...]:
+    """Return the sentences of a user that demand or forbid something, verbatim up to 400 characters, in their order."""
     if not _DEMAND.search(text):
         return ()
-    for sentence in _SENTENCE.findall(text):
-        if _DEMAND.search(sentence[:_SENTENCE_CHARS]):
-            found.setdefault(clipped(sentence, _SENTENCE_CHARS))
-            if len(found) == limit:
-                break
-    return tuple(found)
+    sentences = (sentence for sentence in _SENTENCE.findall(text) if _DEMAND.search(sentence[:_SENTENCE_CHARS]))
+    return tuple(dict.fromkeys(clipped(sentence, _SENTENCE_CHARS) for sentence in sentences))
+
+
+def is_strict(constraint: str) -> bool:
+    """Whether a demand leaves no choice."""
+    return _STRICT.search(constraint) is not None
+
+
+def strictest(constraints: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Return at most so many constraints, in their order: those that leave no choice go first, then the first ones."""
+    if len(constraints) <= limit:
+        return tuple(constraints)
+    ranked = sorted(range(len(constraints)), key=lambda at: (not is_strict(constraints[at]), at))
+    return tuple(constraints[at] for at in sorted(ranked[:limit]))
 
 
 def promises_in(text: str, limit: int) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ctxkit.ledger.entries import Command, Failure, Job, Mention, Tested, Touch
+from ctxkit.ledger.lines import is_strict
 
 if TYPE_CHECKING:
     from ctxkit.ledger.fold import Ledger
@@ -16,7 +17,7 @@ JSON_BYTES: Final = 28_000
 """Default bound of a ledger's JSON: with the rest of the summary's state it fits the 64 kB that an agent saves a turn."""
 
 # Shares of the bound, in parts of 32: each is only used up where there is so much to say.
-_CONSTRAINTS_PARTS: Final = 6
+_CONSTRAINTS_PARTS: Final = 8
 _FILES_PARTS: Final = 6
 _COMMANDS_PARTS: Final = 2
 _ERRORS_PARTS: Final = 1
@@ -35,7 +36,7 @@ def ledger_json(ledger: "Ledger", limit_bytes: int) -> dict[str, Any]:
     """Return plain JSON of at most about `limit_bytes` in UTF-8; what ranks lowest is left out."""
     part = limit_bytes // _PARTS
     facts: dict[str, Any] = {
-        "constraints": _newest(ledger.constraints, part * _CONSTRAINTS_PARTS),
+        "constraints": _newest(ledger.constraints, part * _CONSTRAINTS_PARTS, first=is_strict),
         "commands": _newest([list(command) for command in ledger.commands], part * _COMMANDS_PARTS),
         "errors": _newest(ledger.errors, part * _ERRORS_PARTS),
         "failures": _newest(

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ctxkit.config import SummaryConfig
 from ctxkit.ledger import Count, count_fitting, identifiers_of, render_ledger
+from ctxkit.ledger.lines import is_strict
 from ctxkit.summary.state import ROLL_UP, Stub, SummaryState, rolled_up
 
 STUBS_TITLE: Final = "# Parts of this conversation that left the context"
@@ -85,7 +86,7 @@ async def _stubs_text(stubs: tuple[Stub, ...], budget_tokens: int, count: Count)
 
 
 async def _users_text(state: SummaryState, limit_tokens: int, count: Count) -> str:
-    """Return requests and constraints: the newest and the first request, then constraints, then other new requests."""
+    """Return what users said: the newest and the first request, then constraints, strict ones first, then other requests."""
     room = limit_tokens - await count(f"{REQUESTS_TITLE}\n\n{CONSTRAINTS_TITLE}\n")
     last = len(state.users) - 1
     shown: dict[int, str] = {}
@@ -101,9 +102,12 @@ async def _users_text(state: SummaryState, limit_tokens: int, count: Count) -> s
     for index in dict.fromkeys((last, 0) if state.users else ()):
         room -= await show(index, int(min(room, limit_tokens * _ONE_REQUEST_SHARE)))
     said = "\n".join(shown.values())
-    constraints = [f"- {text}" for text in reversed(state.ledger.constraints) if text not in said]
-    fits = await count_fitting(constraints, int(min(room, limit_tokens * _CONSTRAINTS_SHARE)), count)
-    demands = "\n".join(reversed(constraints[:fits]))
+    constraints = [text for text in dict.fromkeys(state.ledger.constraints) if text not in said]
+    newest = constraints[::-1]
+    newest.sort(key=lambda text: not is_strict(text))
+    room_of_all = int(min(room, limit_tokens * _CONSTRAINTS_SHARE))
+    fitting = set(newest[: await count_fitting([f"- {text}" for text in newest], room_of_all, count)])
+    demands = "\n".join(f"- {text}" for text in constraints if text in fitting)
     room -= await count(demands + "\n")
     for index in range(last - 1, 0, -1):
         cost = await count(f"- {state.users[index].text}\n")

@@ -27,7 +27,14 @@ def test_what_a_user_demands_is_kept_verbatim():
 
 
 def test_a_demand_is_not_cut_at_a_dot_inside_a_name():
-    assert constraints_in("Only edit a.b.py and v1.2.3 files. Bye.", 5) == ("Only edit a.b.py and v1.2.3 files.",)
+    assert constraints_in("Only edit a.b.py and v1.2.3 files. Bye.") == ("Only edit a.b.py and v1.2.3 files.",)
+
+
+def test_of_rules_that_are_pasted_by_the_hundred_those_that_leave_no_choice_stay():
+    wishes = [f"Rule {n} should be kept in mind." for n in range(100)]
+    rules = [*wishes[:90], "Never touch prod.", *wishes[90:]]
+    kept = facts_of(text("\n".join(rules)), role="user").constraints
+    assert kept == (*wishes[:59], "Never touch prod.")
 
 
 @pytest.mark.parametrize("block", [text("a_name"), thinking("a_name"), call("1", name="x", q="a_name")])

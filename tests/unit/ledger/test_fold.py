@@ -116,6 +116,14 @@ def test_constraints_survive_many_compressions():
     assert ledger.constraints == ("Never touch prod.",)
 
 
+def test_where_not_all_constraints_fit_those_that_leave_no_choice_are_saved():
+    wishes = tuple(f"The part number {n} should be looked at with some care." for n in range(60))
+    ledger = Ledger(constraints=("Never touch prod.", *wishes))
+    saved = Ledger.from_json(ledger.to_json(8000)).constraints
+    assert saved == ("Never touch prod.", *wishes[-len(saved) + 1 :])
+    assert 1 < len(saved) < 61
+
+
 def test_a_ledger_survives_a_round_trip_through_json():
     ledger = folded(
         result("0", "confirmation 998877 for ada_l"),

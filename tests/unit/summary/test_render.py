@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxkit.config import SummaryConfig
+from ctxkit.ledger import Ledger
 from ctxkit.summary import Stub, SummaryState, UserRequest, render, shortened
 from tests.unit.fakes import agent, call, result, user
 from tests.unit.summary.fakes import FIELDS, count
@@ -77,6 +78,15 @@ async def test_constraints_of_requests_that_are_gone_stay_verbatim():
     assert "Go on, 29." in users
     assert "Go on, 0." in users
     assert "Go on, 15." not in users
+
+
+@pytest.mark.asyncio
+async def test_where_not_all_constraints_fit_those_that_leave_no_choice_are_shown():
+    wishes = tuple(f"The part number {n} should be looked at with some care." for n in range(60))
+    (users,) = await shown(SummaryState(ledger=Ledger(constraints=("Never touch prod.", *wishes))), 900)
+    assert "- Never touch prod.\n" in users
+    assert wishes[-1] in users
+    assert wishes[0] not in users
 
 
 @pytest.mark.asyncio
