@@ -5,7 +5,7 @@ from ctxkit.ledger.entries import Command, Failure, Job, Mention, Tested, Touch
 from ctxkit.ledger.facts import Facts, facts_of, raw_texts, scan_block, scan_text
 from ctxkit.ledger.failing import open_errors
 from ctxkit.ledger.fit import Count, count_fitting
-from ctxkit.ledger.fold import Ledger
+from ctxkit.ledger.fold import Ledger, Reader
 from ctxkit.ledger.identifiers import identifiers_of
 from ctxkit.ledger.lines import clipped
 from ctxkit.ledger.markers import without_markers
@@ -21,6 +21,7 @@ __all__ = [
     "Job",
     "Ledger",
     "Mention",
+    "Reader",
     "Tested",
     "ToolAdapter",
     "Touch",

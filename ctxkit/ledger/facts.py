@@ -188,16 +188,12 @@ def _texts_of(content: object) -> tuple[str, ...]:
 def _key_of(block: "Block", role: Role) -> object:
     # A str keeps its own hash, so that a second look costs no pass over the text; the length makes a clash harmless
     # in practice (64 bits, keyed at random per process).
-    texts = raw_texts(block)
-    state = block.state if block.type == "tool_result" else None
-    return (
-        block.type,
-        role,
-        getattr(block, "id", None),
-        getattr(block, "name", None),  # hosts of local models number calls anew in each reply
-        str(getattr(state, "value", state)),
-        tuple((hash(t), len(t)) for t in texts),
-    )
+    said = tuple([(hash(text), len(text)) for text in raw_texts(block)])
+    if block.type == "tool_call":
+        return (role, said, block.id, block.name)  # hosts of local models number calls anew in each reply
+    if block.type == "tool_result":
+        return (role, said, block.id, block.name, str(getattr(block.state, "value", block.state)))
+    return (role, said, block.type)
 
 
 def _speaker_of(block: "Block", role: Role) -> Speaker:

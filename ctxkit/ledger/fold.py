@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ctxkit.ledger.adapters import adapted
 from ctxkit.ledger.entries import Command, Failure, Job, Mention, Tested, Touch
-from ctxkit.ledger.facts import Facts, raw_texts, scan_block
+from ctxkit.ledger.facts import Facts, Role, raw_texts, scan_block
 from ctxkit.ledger.failing import Key
 from ctxkit.ledger.folding import Fold
 from ctxkit.ledger.ranking import BOILERPLATE_COUNT, BOILERPLATE_SHARE, score
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from agentscope.message import Msg
 
     from ctxkit.port import Block
-
-_PAUSE_CHARS: Final = 32 * 1024
-_PAUSE_FACTS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,32 +65,17 @@ class Ledger:
 
     async def read(self, messages: "Iterable[Msg]") -> "Ledger":
         """Return a ledger that knows these messages too, oldest first, scanned with pauses for the event loop."""
-        fold = Fold(self)
-        calls: dict[str, Block] = {}
-        chars = since = 0
+        reader = Reader(self)
         for message in messages:
             for block in message.content:
-                facts = await scan_block(block, role=message.role)
-                _take(fold, block, facts, calls)
-                chars += sum(map(len, raw_texts(block)))
-                since += 1
-                if chars > _PAUSE_CHARS or since > _PAUSE_FACTS:
-                    chars = since = 0
-                    await asyncio.sleep(0)
-        steps = fold.finish()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                ledger: Ledger = done.value
-                return ledger
-            await asyncio.sleep(0)
+                await reader.take(block, role=message.role)
+        return await reader.ledger()
 
     def ranked(self, exclude: "frozenset[str] | set[str]" = frozenset()) -> list[str]:
         """Return the identifiers most likely to be needed again first; the order depends on the ledger only."""
         often = max(BOILERPLATE_COUNT, BOILERPLATE_SHARE * self.step)
         scores = [
-            (-score(name, mention.blocks, mention.used, mention.newest, step=self.step), name)
+            (-score(name, mention.blocks, mention.used, mention.newest, self.step), name)
             for name, mention in self.identifiers.items()
             if mention.blocks < often and name not in exclude
         ]
@@ -113,12 +95,43 @@ class Ledger:
         return cls(**parts_of_json(data))
 
 
-def _take(fold: Fold, block: "Block", facts: Facts, calls: "dict[str, Block]") -> None:
-    """Take the facts of a block; of a result, with what the tool's adapter says of the call."""
-    if block.type == "tool_call":
-        calls[block.id] = block
-        fold.take(facts, name=block.name)
-    elif block.type == "tool_result" and block.id in calls:
-        fold.take(facts, said=adapted(calls.pop(block.id), block, "\n".join(raw_texts(block))))
-    else:
-        fold.take(facts)
+class Reader:
+    """Reads blocks into a ledger, one after another, scanned with pauses for the event loop.
+
+    Args:
+        base: What is known already.
+        names: Whether to count identifiers, which is most of the work; without, those of `base` stay.
+    """
+
+    def __init__(self, base: Ledger, *, names: bool = True) -> None:
+        self._fold = Fold(base, names=names)
+        self._calls: dict[str, Block] = {}
+
+    async def take(self, block: "Block", *, role: Role) -> Facts:
+        """Read one more block, and return its facts; of a result, with what the tool's adapter says of the call.
+
+        Args:
+            block: A block of AgentScope's.
+            role: The role of the message that the block stands in.
+        """
+        facts = await scan_block(block, role=role)
+        if block.type == "tool_call":
+            self._calls[block.id] = block
+            self._fold.take(facts, name=block.name)
+        elif block.type == "tool_result" and block.id in self._calls:
+            said = adapted(self._calls.pop(block.id), block, "\n".join(raw_texts(block)))
+            self._fold.take(facts, said=said)
+        else:
+            self._fold.take(facts)
+        return facts
+
+    async def ledger(self) -> Ledger:
+        """Return the ledger of all that was read."""
+        steps = self._fold.finish()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                ledger: Ledger = done.value
+                return ledger
+            await asyncio.sleep(0)

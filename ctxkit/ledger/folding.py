@@ -1,7 +1,6 @@
 """A ledger in the making: facts are taken one after another, oldest first."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -9,11 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ctxkit.ledger.adapters import Deed
 from ctxkit.ledger.calls import Call
-from ctxkit.ledger.entries import Command, Failure, Job, Mention, Tested, Touch
+from ctxkit.ledger.entries import Command, Failure, Job, Tested, Touch
 from ctxkit.ledger.facts import Facts
 from ctxkit.ledger.failing import deed_of, done_work, failed_work, is_shown
 from ctxkit.ledger.lines import clipped
-from ctxkit.ledger.ranking import score
+from ctxkit.ledger.mentions import Mentions
 from ctxkit.ledger.shell import Operation, Work
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 E = TypeVar("E", Touch, Tested, Job)
 
-_MAX_IDENTIFIERS: Final = 4000
 _MAX_FILES: Final = 400
 _MAX_COMMANDS: Final = 40
 _MAX_ERRORS: Final = 24
@@ -33,7 +31,6 @@ _MAX_JOBS: Final = 30
 _MAX_PROMISES: Final = 40
 _FIRST_CONSTRAINTS: Final = 30
 _NEWEST_CONSTRAINTS: Final = 50
-_PAUSE_NAMES: Final = 2000
 _WHAT_CHARS: Final = 120
 _RUNNER: Final = re.compile(r"pytest|unittest|jest|vitest|mocha|tox|nox|test", re.IGNORECASE)
 
@@ -43,17 +40,13 @@ class Fold:
 
     Args:
         base: What is known already.
+        names: Whether to count identifiers, which is most of the work; without, those of `base` stay.
     """
 
-    def __init__(self, base: "Ledger") -> None:
+    def __init__(self, base: "Ledger", *, names: bool = True) -> None:
         self._base = base
         self._step = base.step
-        self._mentions: dict[str, Mention] = dict(base.identifiers)
-        # Numbers by name and no object a name: tens of thousands of those would have the garbage collector run.
-        self._blocks: Counter[str] = Counter()
-        self._used: Counter[str] = Counter()
-        self._newest: dict[str, int] = {}
-        self._lines: dict[str, str] = {}
+        self._mentions = Mentions(base.identifiers) if names else None
         self._files = dict(base.files)
         self._touches = dict(base.touches)
         self._commands = list(base.commands)
@@ -74,11 +67,8 @@ class Fold:
             said: Of a result, what the tool's adapter says of the call.
         """
         self._step = step = self._step + 1
-        self._blocks.update(facts.identifiers)
-        self._newest.update(dict.fromkeys(facts.identifiers, step))
-        if facts.speaker == "assistant":
-            self._used.update(facts.identifiers)
-        self._lines.update(facts.lines)
+        if self._mentions is not None:
+            self._mentions.take(facts, step)
         self._renew(self._constraints, facts.constraints)
         self._renew(self._errors, facts.errors)
         self._renew(self._promises, facts.promises)
@@ -195,12 +185,8 @@ class Fold:
     def take_ledger(self, later: "Ledger") -> None:
         """Take what another ledger knows, all of which is newer."""
         base = self._step
-        for name, mention in later.identifiers.items():
-            self._blocks[name] += mention.blocks
-            self._used[name] += mention.used
-            self._newest[name] = base + mention.newest
-            if mention.line:
-                self._lines[name] = mention.line
+        if self._mentions is not None:
+            self._mentions.take_later(later.identifiers, base)
         self._step = base + later.step
         for path, operation in later.files.items():
             self._files.pop(path, None)
@@ -236,17 +222,9 @@ class Fold:
 
     def finish(self) -> "Generator[None, None, Ledger]":
         """Make the ledger, and stop after each piece of work so that an async caller can let others run."""
-        names = list({**self._mentions, **self._newest})
-        if len(names) > _MAX_IDENTIFIERS:
-            scores = []
-            for number, name in enumerate(names, start=1):
-                scores.append((-score(name, *self._counted(name), step=self._step), name))
-                if number % _PAUSE_NAMES == 0:
-                    yield
-            scores.sort()
-            names = [name for _, name in scores[:_MAX_IDENTIFIERS]]
-            yield
-        mentions = {name: Mention(*self._counted(name), self._line_of(name)) for name in names}
+        mentions = self._base.identifiers
+        if self._mentions is not None:
+            mentions = yield from self._mentions.finish(self._step)
         constraints = tuple(self._constraints)
         if len(constraints) > _FIRST_CONSTRAINTS + _NEWEST_CONSTRAINTS:
             constraints = constraints[:_FIRST_CONSTRAINTS] + constraints[-_NEWEST_CONSTRAINTS:]
@@ -268,17 +246,6 @@ class Fold:
             promises=tuple(self._promises)[-_MAX_PROMISES:],
             constraints=constraints,
         )
-
-    def _counted(self, name: str) -> tuple[int, int, int]:
-        """Return the blocks that name an identifier, those of the assistant among them, and the newest one's step."""
-        blocks, used, newest = self._blocks.get(name, 0), self._used.get(name, 0), self._newest.get(name, 0)
-        old = self._mentions.get(name)
-        return (blocks, used, newest) if old is None else (blocks + old.blocks, used + old.used, newest or old.newest)
-
-    def _line_of(self, name: str) -> str:
-        """Return the newest line in which an identifier stood."""
-        old = self._mentions.get(name)
-        return self._lines.get(name) or (old.line if old else "")
 
 
 def _newest(items: Mapping[K, V], limit: int, *, first: Callable[[V], bool]) -> dict[K, V]:

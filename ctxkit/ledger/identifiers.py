@@ -29,8 +29,9 @@ _STOP: Final = frozenset({"e.g", "i.e", "etc", "utf-8", "python3", "true", "fals
 _SHORT_NUMBER: Final = re.compile(r"\d{1,3}|[\d.]{1,4}|\d{1,3}[:\-]\d{1,3}", re.ASCII)
 """Counts, line numbers and ranges: where they come again it is by chance."""
 
-_OPAQUE: Final = re.compile(r"[#\d.:\-]+|#?[A-Z]{0,6}[\-_]?\d[\w\-]*|[0-9a-f]{6,}|.*[0-9a-f]{8}-.*", re.ASCII)
+_OPAQUE: Final = re.compile(r"[#\d.:\-]+|#?[A-Z]{0,6}[\-_]?\d[\w\-]*|[0-9a-f]{6,}", re.ASCII)
 """Names that say nothing without the line that they stood in."""
+_HAS_UUID: Final = re.compile(r"[0-9a-f]{8}-", re.ASCII)
 
 
 def identifiers_of(text: str, limit: int) -> list[str]:
@@ -52,10 +53,10 @@ def identifiers_of(text: str, limit: int) -> list[str]:
     return names if len(names) <= limit else names[: limit - limit // 2] + names[-(limit // 2) :]
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=131_072)
 def is_opaque(identifier: str) -> bool:
     """Return whether an identifier says nothing by itself: a number, a hash, a ticket."""
-    return _OPAQUE.fullmatch(identifier) is not None
+    return _OPAQUE.fullmatch(identifier) is not None or _HAS_UUID.search(identifier) is not None
 
 
 @lru_cache(maxsize=16384)

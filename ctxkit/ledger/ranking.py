@@ -13,8 +13,16 @@ BOILERPLATE_COUNT: Final = 8
 BOILERPLATE_SHARE: Final = 0.3
 
 
-def score(name: str, blocks: int, used: int, newest: int, *, step: int) -> float:
-    """Return how likely an identifier is needed again, per token that it takes."""
+def score(name: str, blocks: int, used: int, newest: int, step: int) -> float:
+    """Return how likely an identifier is needed again, per token that it takes.
+
+    Args:
+        name: The identifier.
+        blocks: Blocks that name it.
+        used: Blocks of the assistant that name it.
+        newest: Step of the newest of those blocks.
+        step: Blocks in the ledger.
+    """
     return (
         math.log1p(blocks)
         + _USED_WEIGHT * math.log1p(used)

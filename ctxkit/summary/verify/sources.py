@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ctxkit.ledger import Ledger, raw_texts, scan_block
+from ctxkit.ledger import Ledger, Reader, raw_texts
 from ctxkit.ledger.facts import PIECE_CHARS
 from ctxkit.summary.verify.claims import MARK, Claim
 
@@ -23,7 +23,11 @@ _NEAR_CHARS: Final = 24
 _UNVERIFIED_BEFORE: Final = re.compile(rf"\S+ {re.escape(MARK)}")
 
 
-@dataclass(frozen=True, kw_only=True)
+_MOST_LINES: Final = 4000
+"""Newest identifiers whose lines are looked at for what the record says of a key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
     """One text of a source."""
 
@@ -38,9 +42,11 @@ class Sources:
 
     passages: Sequence[Passage] = ()
     ledger: Ledger = field(default_factory=Ledger)
-    """Facts of all passages and of what was compressed before them."""
+    """Facts of all passages and of what was compressed before them; but of identifiers those before alone."""
     names: frozenset[str] = frozenset()
     """Identifiers in lower case that are known without a search."""
+    lines: Sequence[str] = ()
+    """The lines in which the newest identifiers stood that say nothing without one, each once."""
 
     @classmethod
     async def of(cls, messages: "Iterable[Msg]", *, ledger: Ledger, previous: str = "") -> "Sources":
@@ -51,23 +57,32 @@ class Sources:
             ledger: Facts of what was compressed before.
             previous: The summary before this one; what it marks as unverified is no source.
         """
-        listed = list(messages)
         passages: list[Passage] = []
         names: set[str] = set(ledger.identifiers)
-        for message in listed:
+        lines = {name: mention.line for name, mention in ledger.identifiers.items() if mention.line}
+        commands = (f"{command.text} {command.outcome}" for command in ledger.commands)
+        known = "\n".join(
+            [*ledger.files, *commands, *ledger.errors, *ledger.constraints, *dict.fromkeys(lines.values())]
+        )
+        reader = Reader(ledger, names=False)
+        for message in messages:
             for block in message.content:
-                facts = await scan_block(block, role=message.role)
+                facts = await reader.take(block, role=message.role)
                 names.update(facts.identifiers)
+                for name in facts.lines:
+                    lines.pop(name, None)
+                lines.update(facts.lines)
                 texts = raw_texts(block) if facts.call is None else (*raw_texts(block), facts.call.text)
                 tool = block.name if block.type == "tool_result" else ""
-                passages.extend(Passage(text=_without_unverified(text), tool=tool) for text in texts if text)
-            await asyncio.sleep(0)
-        lines = dict.fromkeys(mention.line for mention in ledger.identifiers.values())
-        commands = (f"{command.text} {command.outcome}" for command in ledger.commands)
-        known = "\n".join([*ledger.files, *commands, *ledger.errors, *ledger.constraints, *lines])
+                passages.extend([Passage(text=_without_unverified(text), tool=tool) for text in texts if text])
         passages += [Passage(text=known), Passage(text=_without_unverified(previous))]
-        whole = await ledger.read(listed)
-        return cls(passages=passages, ledger=whole, names=frozenset(map(str.lower, names)))
+        newest = list(lines.values())[-_MOST_LINES:]
+        return cls(
+            passages=passages,
+            ledger=await reader.ledger(),
+            names=frozenset(map(str.lower, names)),
+            lines=tuple(dict.fromkeys(newest)),
+        )
 
     async def unknown(self, claims: Sequence[Claim]) -> list[Claim]:
         """Return the claims that stand in none of the sources, in their order."""
