@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ctxkit")
 
 _WORTH_RATIO = 0.5
-"""A rung that breaks the prompt cache and frees less than this share of what the summary would is followed by it soon: then
-the cache is broken twice, so the summary is made at once."""
+"""Where no price decides: a rung that breaks the prompt cache and frees less than this share of what the summary would is
+followed by it soon: then the cache is broken twice, so the summary is made at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,8 @@ class Aim:
     """A new summary layer takes so many at least."""
     worth_tokens: float
     """Edits that free less are not worth a broken prompt cache."""
+    summary_tokens: float = 0.0
+    """Where prices decide: a summary that frees no more beyond what clearing frees is not worth its price."""
     keep_tokens: float
     """The newest messages that stay have so many, where `LadderConfig.keep_messages` says nothing."""
     keep_messages: int | None = None
@@ -142,8 +144,18 @@ class Climb:
         """Whether edits without a summary meet the goal, and so well that the next ones are not due at once."""
         aim, here = self.aim, self.situation
         freed = freed_tokens(here, edits) - freed_tokens(here, base)
-        wanted = max(aim.worth_tokens, _WORTH_RATIO * (freed_tokens(here, summary) - aim.layer_tokens))
-        return not aim.wants_summary and self._left(edits) <= aim.goal_tokens and freed >= wanted
+        if aim.wants_summary or self._left(edits) > aim.goal_tokens or freed < aim.worth_tokens:
+            return False
+        if not aim.is_priced:
+            return freed >= _WORTH_RATIO * (freed_tokens(here, summary) - aim.layer_tokens)
+        more = freed_tokens(here, stacked(edits, summary)) - freed_tokens(here, edits)
+        return more - self._new_layer < aim.summary_tokens or not summary
+
+    @property
+    def _new_layer(self) -> float:
+        """Tokens by which a new summary layer is larger than the one that is there, at least."""
+        here = self.situation
+        return max(0.0, self.aim.layer_tokens - (here.request_tokens - here.fixed_tokens - sum(map(sum, here.tokens))))
 
     def _pays(self, summary: Sequence[Edit]) -> bool:
         """Whether what the summary would take away is worth one."""

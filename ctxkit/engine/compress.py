@@ -151,6 +151,7 @@ class Compression:
             limit_tokens=run.limit_tokens,
             layer_tokens=_LEAST_LAYER_SHARE * run.layer_budget,
             worth_tokens=run.worth_tokens,
+            summary_tokens=0.0 if decision is None else decision.summary_tokens,
             keep_tokens=reserve if decision is None or not decision.keep_tokens else decision.keep_tokens,
             keep_messages=messages,
             keep_turns=turns,

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import deque
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctxkit import telemetry
@@ -127,7 +126,8 @@ class Engine(Kit):
         await self._journal.look()
         if self._preparer.is_ready:
             return None  # an earlier process has made it
-        due = None if look.decision is None else replace(look.decision, is_due=True)
+        tokens, floor = look.tokens, look.floor_tokens
+        due = None if look.decision is None else look.decision.ahead(tokens=tokens, floor_tokens=floor)
         run = self._run(settings, Reason.TRIGGER, self._tell_trouble, decision=due)
         chosen = await Compression(run=run, drafts=self._drafts).choose()
         return self._preparer.begin(run, chosen.edits)

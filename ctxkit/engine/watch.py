@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ctxkit.engine.kit import Kit
     from ctxkit.plan import Receipt
     from ctxkit.triggers import Decision
+    from ctxkit.triggers.headroom import Call
 
 logger = logging.getLogger("ctxkit")
 
@@ -205,6 +206,7 @@ class Watch:
         prefix = await self._prefix_tokens(reading)
         keep = self._keep_tokens(settings, reading.context_size)
         is_cold = seen_at is not None and self._now() - seen_at > 60 * price.cache_minutes
+        call: Call = "warm" if settings.summary.warm and settings.summary.model is None else "cold"
         return replace(
             moment,
             price=price,
@@ -213,9 +215,11 @@ class Watch:
                 price,
                 prefix_tokens=prefix,
                 keep_tokens=keep,
-                call="warm" if settings.summary.warm and settings.summary.model is None else "cold",
+                call=call,
                 is_cold=is_cold,
             ),
+            summary_cost=edits.summary_cost(price, request_tokens=reading.tokens, call=call),
+            summary_steps=edits.steps_since,
             keep_tokens=keep,
             boundary=Boundary.COLD if is_cold and self._boundary is None else self._boundary,
         )
@@ -265,7 +269,7 @@ class Watch:
             self._is_task_open = False
         elif self._tokens is not None:
             grown = self._habits.growth.after(max(0, reading.tokens - self._tokens))
-            self._habits = replace(self._habits, growth=grown)
+            self._habits = replace(self._habits, growth=grown, edits=self._habits.edits.after_step())
         self._begin_turn()
         window = reading.context_size
         smallest = min(settings.paste_limit(window), settings.result_limit("", window))

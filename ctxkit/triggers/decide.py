@@ -51,6 +51,10 @@ class Moment:
     """Tokens that are there right after an edit: system prompt, tools, summary and what stays."""
     edit_cost: float = 0.0
     """What an edit costs, in uncached input tokens."""
+    summary_cost: float = 0.0
+    """What a summary costs beyond an edit that only clears, in uncached input tokens."""
+    summary_steps: int = 0
+    """Reasoning steps since the last summary, or since the first that was seen."""
     price: Price | None = None
     """The prices; `None` where they are not known."""
     growth: Growth = field(default_factory=Growth)
@@ -83,6 +87,8 @@ class Decision:
     """Tokens that the newest messages keep at most; 0 where the reserve says so."""
     headroom_tokens: int | None = None
     """Of the modes by price: tokens that the context should grow by between two edits."""
+    summary_tokens: float = 0.0
+    """Of the modes by price: tokens that a summary must free beyond what clearing frees, to be worth its price."""
     keep_messages: int | None = None
     """Of `max_messages`: so many of the newest messages stay."""
     keep_turns: int | None = None
@@ -92,6 +98,19 @@ class Decision:
     def is_priced(self) -> bool:
         """Whether prices say when it is due: no ratio, no count and no limit does."""
         return self.headroom_tokens is not None and self.keep_messages is None and self.keep_turns is None
+
+    def ahead(self, *, tokens: int, floor_tokens: int) -> Decision:
+        """Return the decision by which a compression is planned before it is due.
+
+        What comes until then can be cleared as well, so that of what it must free there is only a share by now.
+
+        Args:
+            tokens: Tokens of the next request.
+            floor_tokens: Tokens that a compression is expected to leave.
+        """
+        way = self.trigger_tokens - floor_tokens
+        share = min(1.0, max(0.0, (tokens - floor_tokens) / way)) if way > 0 else 1.0
+        return replace(self, is_due=True, worth_tokens=max(1, int(share * self.worth_tokens)))
 
 
 class _Threshold(NamedTuple):
@@ -132,6 +151,7 @@ def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
         worth_tokens=max(1, int(worth)),
         keep_tokens=0 if triggers.mode == "quality" else moment.keep_tokens,
         headroom_tokens=threshold.headroom,
+        summary_tokens=0.0 if threshold.headroom is None else _summary_tokens(moment, triggers),
         why=f"{moment.tokens:,} tokens {compared} the trigger: {threshold.why}",
     )
     if is_over or by_count is None:
@@ -163,9 +183,25 @@ def _threshold(moment: Moment, triggers: TriggersConfig) -> _Threshold:
     return _priced(moment, triggers, moment.price, most=min(moment.ratio_tokens, safe))
 
 
+def _summary_tokens(moment: Moment, triggers: TriggersConfig) -> float:
+    """Return the tokens that a summary must free beyond what clearing frees.
+
+    What only a summary can free has grown since the last one, by d tokens in n steps, and has cost `r * d * n / 2` in reads.
+    As with the headroom, all together is least where that is what one costs.
+    """
+    price = moment.price
+    resident = 0.0 if price is None else price.cached + _attention(triggers)
+    return 2 * moment.summary_cost / (resident * max(1, moment.summary_steps)) if resident > 0 else float("inf")
+
+
+def _attention(triggers: TriggersConfig) -> float:
+    """Return what a resident token costs a step beside its read."""
+    return triggers.attention_price if triggers.mode == "balanced" else 0.0
+
+
 def _priced(moment: Moment, triggers: TriggersConfig, price: Price, *, most: int) -> _Threshold:
     """Return the tokens at which an edit pays, clipped to what is safe and moved to a boundary that is near."""
-    attention = triggers.attention_price if triggers.mode == "balanced" else 0.0
+    attention = _attention(triggers)
     growth = moment.growth.tokens(moment.context_size)
     # What keeps for nothing is edited only where it must be.
     best = min(headroom(moment.edit_cost, growth, price, attention=attention), moment.limit_tokens)

@@ -29,8 +29,10 @@ class PastEdits:
     Where one leaves more than those before it, it counts in part only: a large result among the newest messages goes with
     the next edit, and must not delay it.
     """
-    stable_tokens: int = 0
-    """Of these, tokens at its beginning that the edit left as they were."""
+    written_summed: float = 0.0
+    """Tokens behind the first byte that an edit with a summary by a model changes; 0 where there was none."""
+    written_cleared: float = 0.0
+    """The same of edits for which no model was asked: they change less of what stands before the newest messages."""
     answer_tokens: float = _ANSWER_TOKENS
     """Tokens that the model writes for a summary."""
     asked: float = 1.0
@@ -39,19 +41,30 @@ class PastEdits:
     """Recalls between two edits."""
     recalls_since: int = 0
     """Recalls since the last edit."""
+    steps_since: int = 0
+    """Reasoning steps since the last edit with a summary by a model."""
 
     def after(self, receipt: Receipt) -> PastEdits:
         """Return what is expected after one more edit."""
         usage = receipt.usage
         answer = self.answer_tokens if usage is None else _mean(self.answer_tokens, usage.output_tokens)
         after, is_first = receipt.tokens_after, self.floor_tokens == 0
+        is_asked = receipt.summary in {"warm", "structured", "staged"}
+        written = max(1.0, after - receipt.stable_tokens)
+        summed, cleared = self.written_summed, self.written_cleared
         return PastEdits(
             floor_tokens=after if is_first else min(after, (self.floor_tokens + after) // 2),
-            stable_tokens=min(receipt.stable_tokens, after),
+            written_summed=_mean(summed or written, written) if is_asked else summed,
+            written_cleared=cleared if is_asked else _mean(cleared or written, written),
             answer_tokens=answer,
-            asked=_mean(self.asked, float(receipt.summary in {"warm", "structured", "staged"})),
+            asked=_mean(self.asked, float(is_asked)),
             recalls=self.recalls if is_first else _mean(self.recalls, self.recalls_since),
+            steps_since=0 if is_asked else self.steps_since,
         )
+
+    def after_step(self) -> PastEdits:
+        """Return what is expected after one more reasoning step."""
+        return replace(self, steps_since=self.steps_since + 1)
 
     def after_recall(self) -> PastEdits:
         """Return what is expected after something that had left was read back."""
@@ -82,24 +95,46 @@ class PastEdits:
             is_cold: Nothing lies in the cache any more.
         """
         floor = self.floor(prefix_tokens=prefix_tokens, keep_tokens=keep_tokens)
-        kept = max(0.0, self.floor_tokens - prefix_tokens) if self.floor_tokens else keep_tokens
-        inserted = self.answer_tokens
-        if self.stable_tokens:
-            inserted = max(0.0, self.floor_tokens - self.stable_tokens - kept)
+        behind = max(0.0, self.floor_tokens - prefix_tokens) if self.floor_tokens else keep_tokens
 
-        def priced(how: Call) -> float:
+        def priced(how: Call, written: float) -> float:
+            written = written or behind + self.answer_tokens
+            kept = min(written, behind)
             return edit_cost(
                 price,
                 request_tokens=floor,
                 kept_tokens=kept,
-                inserted_tokens=inserted,
+                inserted_tokens=written - kept,
                 answer_tokens=self.answer_tokens,
                 call=how,
                 recalls=self.recalls,
                 is_cold=is_cold,
             )
 
-        return self.asked * priced(call) + (1 - self.asked) * priced("none")
+        summed, cleared = priced(call, self.written_summed), priced("none", self.written_cleared)
+        # Where every second edit clears, summaries are made on their own account: see `summary_cost`.
+        share = max(0.0, 2 * self.asked - 1)
+        return share * summed + (1 - share) * cleared
+
+    def summary_cost(self, price: Price, *, request_tokens: float, call: Call = "warm") -> float:
+        """Return what an edit with a summary costs beyond one that only clears: the call, and what stands before the rest.
+
+        Args:
+            price: The prices.
+            request_tokens: Tokens of the request that the summary is asked from.
+            call: How it is asked for.
+        """
+        layer = self.answer_tokens
+        if self.written_summed and self.written_cleared:
+            layer = max(0.0, self.written_summed - self.written_cleared)
+        return edit_cost(
+            price,
+            request_tokens=request_tokens,
+            kept_tokens=0,
+            inserted_tokens=layer,
+            answer_tokens=self.answer_tokens,
+            call=call,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""

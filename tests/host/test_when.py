@@ -207,6 +207,19 @@ async def test_it_acts_earlier_where_a_new_turn_begins():
     assert between.tokens < within.tokens
 
 
+@pytest.mark.row("X7")
+async def test_old_results_are_cleared_between_two_summaries_and_no_summary_is_asked_for_that_clearing_makes_needless():
+    settings = ContextConfig(cost=CostConfig(price=PRICE))  # as it is, summaries prepared
+    agent, model = working(settings, steps=4 * STEPS)
+
+    await agent.reply(user("Look up many topics."))
+
+    made = [receipt.summary for receipt in applied(agent)]
+    assert made.count("warm") >= 2
+    assert made.count("none") >= 2
+    assert len(model.summary_requests) - made.count("warm") <= 1  # one may have been prepared for the next
+
+
 # By count (rows C1 and D9 ask for it)
 
 

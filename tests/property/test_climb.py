@@ -93,3 +93,18 @@ def test_a_climb_ends_below_the_goal_or_frees_all_that_its_rungs_can(
         assert left <= climb.aim.goal_tokens
     elif left > climb.aim.limit_tokens or any(edit.tokens for edit in chosen.summary if edit.kind in LEAVING):
         assert leaving(chosen.summary) <= leaving(chosen.edits)
+
+
+@many
+@given(contexts(), policies, ladders, st.tuples(st.floats(0, 500), st.floats(0, 500)))
+def test_the_more_a_summary_must_free_beyond_what_clearing_frees_the_rarer_a_priced_climb_makes_one(
+    context: Context, policy: Policy, ladder: LadderConfig, least: tuple[float, float]
+):
+    here = here_of(context, policy, ladder)
+    climb = climbed(here, 0.5)
+    made = []
+    for tokens in sorted(least):
+        climb.aim = replace(climb.aim, is_priced=True, summary_tokens=tokens)
+        chosen = asyncio.run(climb.choose())
+        made.append(not chosen.why.endswith("made enough room"))
+    assert made[0] >= made[1]

@@ -109,6 +109,46 @@ def test_a_limit_in_tokens_holds_beside_the_mode_and_the_ratio():
         assert "max_tokens" in decision.why
 
 
+@pytest.mark.parametrize(("mode", "resident"), [("cost", 0.1), ("balanced", 0.15)])
+def test_a_summary_is_worth_its_price_where_what_it_frees_has_cost_as_much_to_read(mode, resident):
+    moment = replace(MOMENT, summary_cost=18_000, summary_steps=24)
+
+    freed = decide(moment, TriggersConfig(mode=mode)).summary_tokens
+
+    steps = range(1, moment.summary_steps + 1)  # it has grown by as much at each
+    reads = sum(resident * freed * step / moment.summary_steps for step in steps)
+    assert reads == pytest.approx(moment.summary_cost, rel=0.05)
+
+
+@given(moments, st.integers(1, 1_000), st.integers(1, 1_000))
+def test_the_longer_ago_the_last_summary_is_the_less_the_next_one_must_free(moment, more, steps):
+    moment = replace(moment, summary_cost=10_000, summary_steps=steps)
+    later = replace(moment, summary_steps=steps + more)
+    assert decide(later, COST).summary_tokens <= decide(moment, COST).summary_tokens
+
+
+def test_where_a_resident_token_costs_nothing_no_summary_is_worth_its_price():
+    free = replace(MOMENT, price=replace(PRICE, cached=0), summary_cost=1)
+    assert decide(free, COST).summary_tokens == float("inf")
+
+
+@given(moments, st.integers(0, 1_000_000))
+def test_what_is_planned_before_it_is_due_must_free_no_more_than_when_it_is(moment, tokens):
+    decision = decide(moment, COST)
+    ahead = decision.ahead(tokens=tokens, floor_tokens=moment.floor_tokens)
+
+    assert ahead.is_due
+    assert 1 <= ahead.worth_tokens <= decision.worth_tokens
+    there = decision.ahead(tokens=decision.trigger_tokens, floor_tokens=moment.floor_tokens)
+    assert there.worth_tokens == decision.worth_tokens
+
+
+def test_half_of_the_way_to_its_trigger_a_compression_that_is_planned_must_free_half_as_much():
+    decision = decide(MOMENT, COST)
+
+    assert decision.ahead(tokens=45_000, floor_tokens=27_000).worth_tokens == decision.worth_tokens / 2
+
+
 def test_too_many_messages_are_due_at_no_price_and_half_of_them_stay():
     triggers = TriggersConfig(max_messages=40)
 

@@ -67,6 +67,41 @@ def test_edits_that_ask_no_model_make_the_next_one_cheaper():
     assert costs[1] < 0.8 * costs[0]
 
 
+def test_where_every_second_edit_only_clears_the_next_one_is_priced_as_one_that_does():
+    edits = PastEdits()
+    for _ in range(10):
+        edits = edits.after(receipt(after=26_000, stable=12_000, answer=1_500))
+        edits = edits.after(receipt(after=30_000, stable=20_000, answer=None))
+
+    cost = edits.cost(PRICE, prefix_tokens=22_000, keep_tokens=0)
+
+    # 10,000 tokens were written anew, 5,000 of them in place of what left: about 26,000 + 4,000 / 2 stay.
+    kept = edits.floor_tokens - 22_000
+    assert 0 < kept < 10_000
+    assert cost == pytest.approx(
+        edit_cost(PRICE, request_tokens=0, kept_tokens=kept, inserted_tokens=10_000 - kept, call="none")
+    )
+
+
+def test_a_summary_costs_its_call_and_what_it_writes_beyond_an_edit_that_only_clears():
+    edits = PastEdits()
+    for _ in range(20):
+        edits = edits.after(receipt(after=26_000, stable=8_000, answer=1_500))
+        edits = edits.after(receipt(after=30_000, stable=20_000, answer=None))
+
+    assert edits.summary_cost(PRICE, request_tokens=60_000) == pytest.approx(0.1 * 60_000 + 5 * 1_500 + 1.25 * 8_000)
+    assert edits.summary_cost(PRICE, request_tokens=60_000, call="cold") > edits.summary_cost(
+        PRICE, request_tokens=60_000
+    )
+
+
+def test_steps_are_counted_from_summary_to_summary_whatever_is_cleared_between():
+    edits = PastEdits().after_step().after_step().after(receipt(answer=None)).after_step()
+
+    assert edits.steps_since == 3
+    assert edits.after(receipt(answer=900)).steps_since == 0
+
+
 def test_long_summaries_are_expected_again():
     edits = PastEdits()
     for _ in range(10):
