@@ -25,6 +25,7 @@ from ctxkit.strategies.ladder import (
 )
 from ctxkit.strategies.registry import name_of, strategy_of
 from ctxkit.tokens import serve_loop
+from ctxkit.view import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,6 +135,15 @@ class Climb:
         beside = self._beside(edit for more in added for edit in more)
         return Chosen(edits=edits, summary=summary, beside=beside, why="the oldest messages make room")
 
+    async def clear(self, places: frozenset[Place]) -> tuple[Edit, ...]:
+        """Return what the rungs before the summary would put in place of some blocks, whatever made a compression due."""
+        rungs = self.situation.settings.ladder.rungs_where(is_priced=True)
+        edits: tuple[Edit, ...] = ()
+        for rung in rungs[: rungs.index(SUMMARY_RUNG) if SUMMARY_RUNG in rungs else len(rungs)]:
+            more = await self._rung(rung, edits)
+            edits = stacked(edits, (edit for edit in more if edit.kind not in LEAVING and _is_within(edit, places)))
+        return edits
+
     def _beside(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:
         return tuple(edit for edit in edits if edit.kind not in LEAVING) if self.aim.is_priced else ()
 
@@ -218,6 +228,10 @@ class Climb:
             return None
         after = view.changed(apply_edits(view, edits, {}, self.codec))
         return next(iter(broken_rules(view, after, tokens_before=1, tokens_after=0, pinned=pinned)), None)
+
+
+def _is_within(edit: Edit, places: frozenset[Place]) -> bool:
+    return all(Place(edit.message, block) in places for block in range(edit.start, edit.stop))
 
 
 def _newest_messages(situation: Situation, number: int) -> float:

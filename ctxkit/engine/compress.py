@@ -15,6 +15,7 @@ from ctxkit.errors import ContextUnfitError, SummaryError
 from ctxkit.plan import EditKind, Reason
 from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, plan_ladder, shorten_more, stacked
 from ctxkit.triggers import HYSTERESIS_RATIO
+from ctxkit.view import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ctxkit.engine.planned import Planned
     from ctxkit.engine.run import Run
     from ctxkit.plan import Draft, Edit, Receipt
+    from ctxkit.port import Block, Codec
     from ctxkit.view import View
 
 logger = logging.getLogger("ctxkit")
@@ -98,7 +100,8 @@ class Compression:
         unfinished = self._unfinished(chosen.summary)
         if unfinished is not None:
             run.plan_id = unfinished.plan_id
-            edits = stacked(unfinished.edits, chosen.beside)
+            beside = chosen.beside or await self._left_over(unfinished, chosen.summary)
+            edits = stacked(unfinished.edits, beside)
             chosen = replace(chosen, edits=edits, why=f"{chosen.why}; its summary was there already")
         try:
             if not chosen.edits:
@@ -179,6 +182,17 @@ class Compression:
                 return plan
         return None
 
+    async def _left_over(self, unfinished: Unfinished, summary: Sequence[Edit]) -> tuple[Edit, ...]:
+        """Return what is cleared of the messages that a summary made now would take away and a prepared one does not.
+
+        They would be read at each step until the next summary takes them. The new one stands before them, so that they are
+        written to the prompt cache anew in any case.
+        """
+        if not unfinished.is_prepared:
+            return ()
+        climb = Climb(situation=self.run.situation, aim=self._aim(), codec=self.run.kit.codec)
+        return await climb.clear(leaving(summary) - leaving(unfinished.edits))
+
     async def _last_resort(self, unfit: ContextUnfitError) -> Planned:
         """Keep the last step alone, without asking a model; where not even that fits, refuse or clear."""
         run, situation = self.run, self.run.situation
@@ -253,7 +267,7 @@ class Compression:
             reference=reference,
             tokens=sum(edit.tokens for edit in told),
             budget_tokens=self._layer_room(edits),
-            keeps=apply_edits(view, edits, {}, kit.codec),
+            keeps=apply_edits(view, edits, _lines_of(edits, kit.codec), kit.codec),
             settings=run.settings,
             model_key=run.reading.model_key,
             cleared=_cleared(view, edits, run),
@@ -292,8 +306,7 @@ class Compression:
         """
         situation = self.run.situation
         left = situation.request_tokens - freed_tokens(situation, edits) + layer.tokens - self.run.layer_tokens
-        is_early = self.run.is_prepared and left > self.run.trigger_tokens
-        over = left - (self.run.limit_tokens if is_early else self._fit)
+        over = left - (self.run.limit_tokens if self.run.is_prepared else self._fit)
         return shorten_more(situation, edits, free_tokens=over) if over > 0 else edits
 
     def _layer_room(self, edits: Sequence[Edit]) -> int:
@@ -301,7 +314,8 @@ class Compression:
         run, situation = self.run, self.run.situation
         budget = run.layer_budget
         stays = situation.fixed_tokens + sum(map(sum, situation.tokens)) - freed_tokens(situation, edits)
-        wanted = max(self._fit - stays, _LEAST_LAYER_SHARE * budget)
+        # Where a summary was prepared for less than there is by now, the next one takes the rest: the layer is not cut for it.
+        wanted = budget if run.is_prepared else max(self._fit - stays, _LEAST_LAYER_SHARE * budget)
         return max(0, int(min(wanted, run.limit_tokens - stays, budget)))
 
 
@@ -310,6 +324,12 @@ def _is_told(view: View, edit: Edit) -> bool:
     blocks = view.contents[edit.message][edit.start : edit.stop]
     is_thought = bool(blocks) and all(block.type == "thinking" for block in blocks)
     return edit.kind is EditKind.COMPRESS or (edit.kind is EditKind.DROP and not is_thought)
+
+
+def _lines_of(edits: Iterable[Edit], codec: Codec) -> dict[Place, Block]:
+    """Return the lines that stand in place of what is cleared: what they name is all that can still be read there."""
+    cleared = (edit for edit in edits if edit.kind is EditKind.CLEAR)
+    return {Place(edit.message, edit.start): codec.text(edit.text or "") for edit in cleared}
 
 
 def _cleared(view: View, edits: Iterable[Edit], run: Run) -> list[Msg]:
