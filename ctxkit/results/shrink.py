@@ -3,16 +3,13 @@
 import re
 from typing import Final
 
+from ctxkit.ledger.markers import without_escapes
 from ctxkit.results._base import Kind
 from ctxkit.results.kinds import detect
 from ctxkit.results.marker import defuse
 
 _REDRAWS: Final = re.compile(r"\x1b\[(?:2K|[01]?G)")
 """Erases the line, or goes to its start: what follows is drawn over what stood there (ECMA-48, EL and CHA)."""
-_ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[()*+#%][0-~]|[=>78A-Z\\])?|\x9b(?:[0-?]*[ -/]*[@-~])?"
-)
-"""Control sequences, strings and two-character escapes of ECMA-48; an introducer that begins none of them goes alone."""
 _PROGRESS: Final = re.compile(
     r"\d\s?%|\d\s?/\s?\d|[#=█▓▒░━─■●•.>-]{3}|[\u2800-\u28ff]|^\s*[|/\\-](?:\s|$)|\b[kKMG]i?B/s\b|\beta\b", re.IGNORECASE
 )
@@ -36,7 +33,7 @@ def shrink(text: str, *, tool_name: str = "", verbatim: bool = False) -> str:
     """
     if verbatim or not (any(sign in text for sign in _SIGNS) or text.endswith((" ", "\t"))):
         return text
-    plain = _ESCAPES.sub("", _REDRAWS.sub("\r", text)) if "\x1b" in text or "\x9b" in text else text
+    plain = without_escapes(_REDRAWS.sub("\r", text))
     if detect(plain, tool_name=tool_name, verbatim=False) is Kind.DIFF:
         return text
     if "\r" in plain:
