@@ -130,19 +130,23 @@ class SentLog:
     def _finished(self, messages: Sequence[Msg], view: View) -> Sequence[Msg]:
         """Return the messages of a request up to the last finished exchange."""
         end = _end(view)
-        if not view.messages or end.message >= len(view.messages):
-            return messages
-        first_seen = view.messages[0]
+        first_seen = view.messages[0] if view.messages else None
         layers = next((i for i, message in enumerate(messages) if message is first_seen), len(messages))
-        kept = [*messages[: layers + end.message]]
-        if end.block > 0:
-            kept.append(self._with(view.messages[end.message], view.contents[end.message][: end.block]))
+        kept = [*messages[:layers]]
+        for index, (message, content) in enumerate(zip(messages[layers:], view.contents, strict=False)):
+            finished = content[: end.block] if index == end.message else content
+            if index < end.message or (index == end.message and finished):
+                kept.append(self._with(message, finished))
         return kept
 
     def _with(self, message: Msg, content: Sequence[Block]) -> Msg:
-        """Return a message with blocks of its own, the message itself where it has just these."""
-        has = message.content
-        is_same = len(has) == len(content) and all(map(is_, has, content))
+        """Return a message with these blocks: itself where it has just these, and is not the one that the agent writes on.
+
+        That one grows in place while a summary is asked for, and a call without its result makes a provider refuse it.
+        """
+        has, context = message.content, self._kit.port.context
+        may_grow = bool(context) and message is context[-1]
+        is_same = not may_grow and len(has) == len(content) and all(map(is_, has, content))
         return message if is_same else self._kit.codec.with_content(message, content)
 
     async def _check(self, before: SentRequest, after: SentRequest) -> None:

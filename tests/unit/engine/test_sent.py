@@ -56,8 +56,22 @@ async def test_the_running_message_goes_on_as_the_host_would_send_it():
 
     messages = (await extended(kit)).messages
 
-    assert messages[-1] is port.context[-1]
+    assert messages[-1] == port.context[-1]
     assert len(messages) == 3
+
+
+@pytest.mark.parametrize("is_sent", [True, False], ids=["sent", "not sent"])
+@pytest.mark.parametrize("is_early", [True, False], ids=["before and after", "after"])
+async def test_what_the_agent_does_while_a_summary_is_asked_for_gets_into_no_request_of_it(is_sent, is_early):
+    kit, port = a_kit(user("Go."), agent(*step("c1"), reply_id=REPLY))
+    if is_sent:
+        await send(kit)
+    request, view = await port.request(), kit.view()
+    port.context[-1].content.extend([call("early")] if is_early else [])
+    messages = kit.sent.extended(request, view).messages
+    port.context[-1].content.append(call("late"))
+
+    assert [block.id for block in blocks_of(messages) if block.type == "tool_call"] == ["c1"]
 
 
 async def test_what_was_sent_behind_the_context_stays_before_what_came_since():
