@@ -24,6 +24,19 @@ Side = Literal["stock", "ctxkit"]
 SIDES: tuple[Side, ...] = ("stock", "ctxkit")
 
 
+class MemoryWorkspace(ctxkit.LocalWorkspace):
+    """ctxkit's workspace with its store in memory: files are written by threads that a clock which jumps does not know of.
+
+    Args:
+        workdir: The directory of the workspace.
+    """
+
+    def __init__(self, *, workdir: str) -> None:
+        super().__init__(workdir=workdir)
+        self.store = ctxkit.MemoryStore()  # type: ignore[assignment]  # a store of another kind, asked for the same
+        self._durable = ctxkit.StoreOffloader(self.store, ctxkit.HostCodec())
+
+
 def quiet() -> None:
     """Keep the warnings of both out of the tables: what goes wrong is counted."""
     logging.getLogger("as").setLevel(logging.CRITICAL)

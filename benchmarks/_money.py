@@ -20,6 +20,7 @@ from benchmarks._agents import Side, make_agent
 from benchmarks._bill import Call, PrefixCache, total
 from benchmarks._replay import request_texts
 from benchmarks._trajectory import USER_TOKENS, Trajectory, words
+from benchmarks._virtual import STEP_S, SUMMARY_S
 from ctxkit.testing import ScriptedModel, call
 from ctxkit.testing.scripted import ScriptedRequest
 from ctxkit.testing.tokenizers import PRIMING_TOKENS
@@ -41,9 +42,6 @@ SUMMARY_FIELDS = ("task_overview", "current_state", "important_discoveries", "ne
 MASKED = "[The result of this call is left out of the context; call the tool again to see it.]"
 KEEP_RESULTS = 10
 """So many of the newest results are not masked (JetBrains' setting, arXiv 2508.21433)."""
-
-STEP_S, SUMMARY_S = 6.0, 20.0
-"""Seconds that an answer and a summary take: what is prepared meanwhile lies behind by so many steps."""
 
 Lookup = Literal["search_context", "look_again"]
 """How an agent gets back what it needs: by ctxkit's tool, or by another look at the source."""

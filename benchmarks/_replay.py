@@ -1,7 +1,11 @@
-"""Plays a recorded run through a real agent: the model says what was recorded, the tools return what was recorded."""
+"""Plays a recorded run through a real agent: the model says what was recorded, the tools return what was recorded.
+
+Answers and summaries take their time by the event loop's clock, so it is to be played on one that jumps.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -12,6 +16,7 @@ from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import ToolBase, ToolChunk, Toolkit
 
 from benchmarks._recordings import text_tokens
+from benchmarks._virtual import STEP_S, SUMMARY_S
 from ctxkit.testing import RequestCounter, ScriptedModel
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ class Replay:
         self.model = _ExactModel(
             (self._step(index) for index in self._spoken()),
             context_size=recording.window,
-            summaries=_stub_summary,
+            summaries=_summary,
             enforce="cl100k",
             limit=_UNENFORCED_TOKENS,  # what is over the window is counted, and the run goes on
             keep_messages=False,
@@ -104,6 +109,7 @@ class Replay:
 
     def _step(self, index: int) -> Callable[[Sequence[Msg]], Awaitable[list[TextBlock | ToolCallBlock]]]:
         async def say(messages: Sequence[Msg]) -> list[TextBlock | ToolCallBlock]:
+            await asyncio.sleep(STEP_S)
             await self._watch(index, messages)
             message = self._messages[index]
             calls = message.get("tool_calls") or []
@@ -170,6 +176,12 @@ class _ExactModel(ScriptedModel):
     async def count_tokens(self, messages: list[Msg], tools: list[dict[str, Any]] | None) -> int:
         """Return the true tokens of a request."""
         return sum(await self._counter.parts(await self.formatter.format(messages), tools or []))
+
+
+async def _summary(messages: Sequence[Msg]) -> dict[str, str]:
+    """Return the summary that a request asks for, after the time that one takes."""
+    await asyncio.sleep(SUMMARY_S)
+    return _stub_summary(messages)
 
 
 def _stub_summary(messages: Sequence[Msg]) -> dict[str, str]:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+STEP_S, SUMMARY_S = 6.0, 20.0
+"""Seconds that an answer and a summary take: what is prepared meanwhile lies behind by so many steps."""
+
 
 class JumpingLoop(asyncio.SelectorEventLoop):
     """A loop whose clock stands still while anything runs, threads included, and jumps while all sleep.

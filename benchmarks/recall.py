@@ -1,7 +1,8 @@
 """B5: future-reference recall on recorded runs, played through real replies.
 
 Whenever the recorded assistant uses an identifier that it was shown long before: is it live in the request, one recall
-call away, or lost?
+call away, or lost? Answers take six seconds and summaries twenty, on a clock that jumps, as where the bill is measured:
+how much of a run a summary that is made beside it lies behind depends on that.
 
     python -m benchmarks.recall [--recordings FILE] [--short] [--json FILE]
 
@@ -16,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -24,12 +25,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._agents import Side, make_agent, quiet
+from benchmarks._agents import MemoryWorkspace, Side, make_agent, quiet
 from benchmarks._bm25 import StoredFiles
 from benchmarks._recall_tool import search
 from benchmarks._recordings import Recording, body, identifiers, read_sample, words
 from benchmarks._replay import Replay, broken_pairs, request_texts, said_by_environment
 from benchmarks._report import Target, conclude, options_parser, skip
+from benchmarks._virtual import run_without_waiting
+from ctxkit import CompressionMiddleware
 from ctxkit.offload import Recall
 from ctxkit.tokens import Ruler, load_counter
 
@@ -37,14 +40,12 @@ if TYPE_CHECKING:
     from agentscope.agent import Agent
     from agentscope.message import Msg
 
-    from ctxkit import LocalWorkspace
-
 RESULT_LIMIT_TOKENS = 3000
 Setup = Literal["stock", "ctxkit", "ctxkit, earlier"]
 SETUPS: dict[Setup, tuple[Side, dict[str, Any]]] = {
     "stock": ("stock", {}),
     "ctxkit": ("ctxkit", {}),
-    "ctxkit, earlier": ("ctxkit", {"trigger_ratio": 0.65}),
+    "ctxkit, earlier": ("ctxkit", {"trigger_ratio": 0.62}),
 }
 """Both sides as they are out of the box, and ctxkit set so that it takes no more input tokens than stock: what it keeps
 beside the summary costs tokens in each request, and an earlier compression saves them."""
@@ -139,7 +140,7 @@ async def stored_text(agent: Agent | None) -> str:
     """Return everything of a session that `read_context` can give back, page by page."""
     if agent is None:
         return ""
-    workspace = cast("LocalWorkspace", agent.offloader)
+    workspace = cast("MemoryWorkspace", agent.offloader)
     recall, ruler, session = Recall(workspace.store), Ruler(await load_counter()), agent.state.session_id
     names = [entry.name async for entry in workspace.store.list(session) if entry.name]
     pages = []
@@ -164,6 +165,8 @@ async def run(recording: Recording, setup: Setup) -> Row:
     with tempfile.TemporaryDirectory(prefix="b5-") as folder:
         observer = Observer(recording, row, Path(folder))
         replay = Replay(recording, observer.watch)
+        middleware = CompressionMiddleware()
+        ours = {"offloader": MemoryWorkspace(workdir=folder), "middlewares": [middleware]} if side == "ctxkit" else {}
         agent = make_agent(
             side,
             replay.model,
@@ -172,8 +175,12 @@ async def run(recording: Recording, setup: Setup) -> Row:
             system_prompt=replay.system_prompt,
             tool_result_limit=RESULT_LIMIT_TOKENS,
             **config,
+            **ours,
         )
         observer.agent = agent
+        if side == "ctxkit":
+            # Steps and summaries take their time by the loop's clock alone.
+            (await middleware._agents.attach(agent)).engine.clock = asyncio.get_running_loop().time
         try:
             await replay.play(agent)
         except Exception as exc:  # noqa: BLE001 - a run that dies is a figure, too
@@ -273,8 +280,8 @@ def targets(stock: Total, defaults: Total, ours: Total) -> list[Target]:
     readable, one_call = min(each.readable_ratio for each in both), ours.one_call_ratio
     over, broken, died = (sum(getattr(each, name) for each in both) for name in ("over_window", "broken_pairs", "died"))
     return [
-        Target(name="live", wanted=">= 60%", measured=f"{ours.live_ratio:.1%}", met=ours.live_ratio >= 0.6),
-        Target(name="live or one call", wanted=">= 85%", measured=f"{one_call:.1%}", met=one_call >= 0.85),
+        Target(name="live", wanted=">= 82%", measured=f"{ours.live_ratio:.1%}", met=ours.live_ratio >= 0.82),
+        Target(name="live or one call", wanted=">= 91%", measured=f"{one_call:.1%}", met=one_call >= 0.91),
         Target(name="input tokens beside stock", wanted="<= 1", measured=f"{ratio:.3f}", met=ratio <= 1),
         Target(name="readable again", wanted="100%", measured=f"{readable:.3%}", met=readable == 1),
         Target(name="over the window", wanted="0", measured=f"{over}", met=over == 0),
@@ -291,7 +298,22 @@ def sample_of(options: argparse.Namespace) -> Iterator[Recording] | None:
     return read_sample(Path(options.recordings), per_source=per_source, only=options.sources)
 
 
-async def main(arguments: Sequence[str] | None = None) -> int:
+async def measure_all(recordings: Iterable[Recording], console: Console) -> list[Row]:
+    """Return what came of each recording in each setup, and print it as it comes."""
+    rows: list[Row] = []
+    for recording in recordings:
+        for setup in SETUPS:
+            row = await run(recording, setup)
+            rows.append(row)
+            console.print(
+                f"{row.source} {row.id} {setup}: {row.live}/{row.one_call}/{row.events}, {row.input_tokens} tokens, "
+                f"{row.summaries} summaries, {row.over_window} over, {row.seconds} s {row.died}",
+                highlight=False,
+            )
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 0 where the targets are met or there are no recordings, else 1."""
     parser = options_parser("B5: future-reference recall on recorded runs.")
     parser.add_argument("--recordings", type=Path, default=os.environ.get("RECORDINGS"), help="the recordings")
@@ -304,16 +326,7 @@ async def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"SKIPPED: no recordings at {options.recordings}; give --recordings FILE or set RECORDINGS")
         return skip("B5", options=options, reason="no recordings")
     quiet()
-    rows: list[Row] = []
-    for recording in recordings:
-        for setup in SETUPS:
-            row = await run(recording, setup)
-            rows.append(row)
-            console.print(
-                f"{row.source} {row.id} {setup}: {row.live}/{row.one_call}/{row.events}, {row.input_tokens} tokens, "
-                f"{row.summaries} summaries, {row.over_window} over, {row.seconds} s {row.died}",
-                highlight=False,
-            )
+    rows = run_without_waiting(measure_all(recordings, console))
     totals = [Total.of(setup, rows) for setup in SETUPS]
     show(totals, console)
     return conclude(
@@ -326,4 +339,4 @@ async def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(main())
