@@ -10,7 +10,7 @@ from ctxkit.ledger.entries import Command, Failure, Job, Mention, Tested, Touch
 from ctxkit.ledger.facts import Facts, Role, raw_texts, scan_block
 from ctxkit.ledger.failing import Key
 from ctxkit.ledger.folding import Fold
-from ctxkit.ledger.ranking import BOILERPLATE_COUNT, BOILERPLATE_SHARE, score
+from ctxkit.ledger.ranking import BOILERPLATE_COUNT, BOILERPLATE_SHARE, best_first, score
 from ctxkit.ledger.saved import JSON_BYTES, ledger_json, parts_of_json
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ class Ledger:
     def ranked(self, exclude: "frozenset[str] | set[str]" = frozenset()) -> list[str]:
         """Return the identifiers most likely to be needed again first; the order depends on the ledger only."""
         often = max(BOILERPLATE_COUNT, BOILERPLATE_SHARE * self.step)
-        scores = [
-            (-score(name, mention.blocks, mention.used, mention.newest, self.step), name)
-            for name, mention in self.identifiers.items()
-            if mention.blocks < often and name not in exclude
-        ]
-        scores.sort()
-        return [name for _, name in scores]
+        return best_first(
+            {
+                name: score(name, mention.blocks, mention.used, mention.newest, self.step)
+                for name, mention in self.identifiers.items()
+                if mention.blocks < often and name not in exclude
+            }
+        )
 
     def to_json(self, limit_bytes: int = JSON_BYTES) -> dict[str, Any]:
         """Return plain JSON of at most about `limit_bytes` in UTF-8; what ranks lowest is left out.

@@ -23,7 +23,7 @@ _OVER: Final = re.compile(
 def started_in(text: str) -> tuple[str, ...] | None:
     """Return the names of a job that a text says goes on in the background, in lower case; `None` where it says none."""
     notice = text[:NOTICE_CHARS]
-    if not _STARTED.search(notice):
+    if "background" not in notice.lower() or not _STARTED.search(notice):
         return None
     return tuple(filter(_JOB.fullmatch, map(str.lower, identifiers_of(notice, 8))))
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from ctxkit.ledger.entries import Mention
 from ctxkit.ledger.facts import Facts
-from ctxkit.ledger.ranking import score
+from ctxkit.ledger.ranking import best_first, score
 
 MOST_IDENTIFIERS: Final = 4000
 """A ledger has no more; what ranks lowest is left out."""
@@ -67,11 +67,10 @@ class Mentions:
                 for name in names[start : start + _PAUSE_NAMES]:
                     scores[name] = score(name, *self._counted(name), step)
                 yield
-            # Bare numbers sort many times faster than pairs: they tell the least rank that can have a place.
+            # Bare numbers sort many times faster than names: they tell the least score that can have a place.
             least = sorted(scores.values())[-MOST_IDENTIFIERS]
             yield
-            best = [(-rank, name) for name, rank in scores.items() if rank >= least]
-            names = [name for _, name in sorted(best)[:MOST_IDENTIFIERS]]
+            names = best_first({name: rank for name, rank in scores.items() if rank >= least})[:MOST_IDENTIFIERS]
             yield
         return {name: Mention(*self._counted(name), self._lines.get(name, "")) for name in names}
 

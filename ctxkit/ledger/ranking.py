@@ -1,6 +1,7 @@
 """How likely an identifier is needed again."""
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from ctxkit.ledger.identifiers import is_opaque
@@ -30,3 +31,11 @@ def score(name: str, blocks: int, used: int, newest: int, step: int) -> float:
         - _LENGTH_WEIGHT * math.log(len(name))
         - is_opaque(name)
     )
+
+
+def best_first(scores: Mapping[str, float]) -> list[str]:
+    """Return names by their scores, those of the same score by name."""
+    # Two sorts that keep the order of equals, and no pair a name: thousands of those would have the garbage collector run.
+    names = sorted(scores)
+    names.sort(key=scores.__getitem__, reverse=True)
+    return names

@@ -47,6 +47,16 @@ class _Suspect:
 
     start: int
     runs: tuple[str, ...]
+    tells: tuple[str, ...]
+    """The longest word of each run: a text that has too few of them need not be cut into words."""
+
+    def may_stand_in(self, text: str) -> bool:
+        """Return whether a text in lower case may have said the sentence; true wherever `stands_in` is."""
+        return sum(word in text for word in self.tells) >= _NEAR_VERBATIM * len(self.runs)
+
+    def stands_in(self, words: str) -> bool:
+        """Return whether the words of a text, blanks between and around them, say the sentence."""
+        return sum(run in words for run in self.runs) >= _NEAR_VERBATIM * len(self.runs)
 
 
 async def with_reports(text: str, sources: Sources) -> tuple[str, list[str]]:
@@ -64,9 +74,10 @@ async def with_reports(text: str, sources: Sources) -> tuple[str, list[str]]:
         async for piece, tool in pieces:
             if not suspects:
                 break
-            said = f" {' '.join(_WORD.findall(piece))} "
-            for suspect in list(suspects):
-                if sum(run in said for run in suspect.runs) >= _NEAR_VERBATIM * len(suspect.runs):
+            likely = [suspect for suspect in suspects if suspect.may_stand_in(piece)]
+            said = f" {' '.join(_WORD.findall(piece))} " if likely else ""
+            for suspect in likely:
+                if suspect.stands_in(said):
                     suspects.remove(suspect)
                     if tool:
                         tools[suspect.start] = tool
@@ -88,7 +99,8 @@ def _suspects(text: str) -> list[_Suspect]:
             and _IMPERATIVE.match(sentence.lstrip("*_`\"'"))
             and not _ATTRIBUTED.search(sentence)
         ):
-            found.append(_Suspect(start=start, runs=_runs(words)))
+            runs = _runs(words)
+            found.append(_Suspect(start=start, runs=runs, tells=tuple(max(run.split(), key=len) for run in runs)))
             if len(found) == _MOST_SENTENCES:
                 break
     return found
