@@ -69,6 +69,8 @@ class Aim:
     """A new summary layer takes so many at least."""
     worth_tokens: float
     """Edits that free less are not worth a broken prompt cache."""
+    more_layer_tokens: float = 0.0
+    """It is larger than the one that is there by so many at least."""
     summary_tokens: float = 0.0
     """Where prices decide: a summary that frees no more beyond what clearing frees is not worth its price."""
     keep_tokens: float
@@ -159,13 +161,7 @@ class Climb:
         if not aim.is_priced:
             return freed >= _WORTH_RATIO * (freed_tokens(here, summary) - aim.layer_tokens)
         more = freed_tokens(here, stacked(edits, summary)) - freed_tokens(here, edits)
-        return more - self._new_layer < aim.summary_tokens or not summary
-
-    @property
-    def _new_layer(self) -> float:
-        """Tokens by which a new summary layer is larger than the one that is there, at least."""
-        here = self.situation
-        return max(0.0, self.aim.layer_tokens - (here.request_tokens - here.fixed_tokens - sum(map(sum, here.tokens))))
+        return more - aim.more_layer_tokens < aim.summary_tokens or not summary
 
     def _pays(self, summary: Sequence[Edit]) -> bool:
         """Whether what the summary would take away is worth one."""

@@ -154,6 +154,7 @@ class Compression:
             limit_tokens=run.limit_tokens,
             layer_tokens=_LEAST_LAYER_SHARE * run.layer_budget,
             worth_tokens=run.worth_tokens,
+            more_layer_tokens=self._more_layer,
             summary_tokens=0.0 if decision is None else decision.summary_tokens,
             keep_tokens=reserve if decision is None or not decision.keep_tokens else decision.keep_tokens,
             keep_messages=messages,
@@ -178,9 +179,14 @@ class Compression:
         for plan in run.journal.unfinished(situation, focus=self.focus, settings=run.settings):
             left = situation.request_tokens - freed_tokens(situation, plan.edits)
             most = within if plan.is_prepared else goal
-            if leaving(plan.edits) <= gone and left + _LEAST_LAYER_SHARE * run.layer_budget <= most:
+            if leaving(plan.edits) <= gone and left + self._more_layer <= most:
                 return plan
         return None
+
+    @property
+    def _more_layer(self) -> float:
+        """Tokens by which a new summary layer is larger than the one that is there, at least."""
+        return max(0.0, _LEAST_LAYER_SHARE * self.run.layer_budget - self.run.layer_tokens)
 
     async def _left_over(self, unfinished: Unfinished, summary: Sequence[Edit]) -> tuple[Edit, ...]:
         """Return what is cleared of the messages that a summary made now would take away and a prepared one does not.

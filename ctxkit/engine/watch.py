@@ -211,6 +211,7 @@ class Watch:
             moment,
             price=price,
             floor_tokens=edits.floor(prefix_tokens=prefix, keep_tokens=keep),
+            late_tokens=edits.late_tokens,
             edit_cost=edits.cost(
                 price,
                 prefix_tokens=prefix,

@@ -49,6 +49,8 @@ class Moment:
     """Whether somebody set `trigger_ratio`."""
     floor_tokens: int = 0
     """Tokens that are there right after an edit: system prompt, tools, summary and what stays."""
+    late_tokens: float = 0.0
+    """Tokens by which edits come behind their trigger."""
     edit_cost: float = 0.0
     """What an edit costs, in uncached input tokens."""
     summary_cost: float = 0.0
@@ -207,7 +209,8 @@ def _priced(moment: Moment, triggers: TriggersConfig, price: Price, *, most: int
     best = min(headroom(moment.edit_cost, growth, price, attention=attention), moment.limit_tokens)
     room = max(LEAST_HEADROOM, int(best))
     share = EARLIEST if moment.boundary is not None else LATEST if moment.is_task_open else 1.0
-    tokens = moment.floor_tokens + int(share * room)
+    # What an edit comes late has grown as well: a step passes the trigger by more than nothing.
+    tokens = moment.floor_tokens + max(LEAST_HEADROOM, int(share * room - moment.late_tokens))
     where = "" if moment.boundary is None else f", and {moment.boundary}"
     if tokens > most:
         return _Threshold(most, f"{most:,} tokens are the most that mode {triggers.mode} waits for", room)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from ctxkit.plan import Reason
 from ctxkit.triggers.headroom import edit_cost
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class PastEdits:
     """Tokens behind the first byte that an edit with a summary by a model changes; 0 where there was none."""
     written_cleared: float = 0.0
     """The same of edits for which no model was asked: they change less of what stands before the newest messages."""
+    late_tokens: float = 0.0
+    """Tokens by which edits came behind their trigger, since steps are large, or a summary was waited for."""
     answer_tokens: float = _ANSWER_TOKENS
     """Tokens that the model writes for a summary."""
     asked: float = 1.0
@@ -51,11 +54,13 @@ class PastEdits:
         after, is_first = receipt.tokens_after, self.floor_tokens == 0
         is_asked = receipt.summary in {"warm", "structured", "staged"}
         written = max(1.0, after - receipt.stable_tokens)
+        late = max(0, receipt.tokens_before - receipt.limit_tokens)
         summed, cleared = self.written_summed, self.written_cleared
         return PastEdits(
             floor_tokens=after if is_first else min(after, (self.floor_tokens + after) // 2),
             written_summed=_mean(summed or written, written) if is_asked else summed,
             written_cleared=cleared if is_asked else _mean(cleared or written, written),
+            late_tokens=self.late_tokens if receipt.reason is not Reason.TRIGGER else _mean(self.late_tokens, late),
             answer_tokens=answer,
             asked=_mean(self.asked, float(is_asked)),
             recalls=self.recalls if is_first else _mean(self.recalls, self.recalls_since),

@@ -50,6 +50,17 @@ def test_in_mode_cost_it_is_due_one_headroom_above_what_an_edit_leaves():
     assert "mode cost" in there.why
 
 
+def test_where_edits_come_late_they_are_due_by_as_much_earlier():
+    decision = decide(replace(MOMENT, late_tokens=4_000), COST)
+
+    assert (decision.trigger_tokens, decision.headroom_tokens) == (59_000, 36_000)
+
+
+@given(moments, st.floats(0, 1e6))
+def test_edits_that_come_late_never_make_the_next_one_later(moment, late):
+    assert decide(replace(moment, late_tokens=late), COST).trigger_tokens <= decide(moment, COST).trigger_tokens
+
+
 def test_balanced_is_earlier_for_each_resident_token_costs_attention_too():
     balanced = decide(MOMENT, TriggersConfig(mode="balanced", attention_price=0.3))
 

@@ -12,12 +12,19 @@ from ctxkit.triggers import Habits, PastEdits, edit_cost
 PRICE = Price(cached=0.1, written=1.25, output=5)
 
 
-def receipt(*, after: int = 30_000, stable: int = 14_000, answer: int | None = 900) -> Receipt:
+def receipt(
+    *,
+    before: int = 60_000,
+    after: int = 30_000,
+    stable: int = 14_000,
+    answer: int | None = 900,
+    reason: Reason = Reason.TRIGGER,
+) -> Receipt:
     return Receipt(
         plan_id="p",
-        reason=Reason.TRIGGER,
+        reason=reason,
         outcome="applied",
-        tokens_before=60_000,
+        tokens_before=before,
         tokens_after=after,
         limit_tokens=60_000,
         summary="none" if answer is None else "warm",
@@ -100,6 +107,14 @@ def test_steps_are_counted_from_summary_to_summary_whatever_is_cleared_between()
 
     assert edits.steps_since == 3
     assert edits.after(receipt(answer=900)).steps_since == 0
+
+
+def test_edits_that_come_behind_their_trigger_are_expected_to_again_whatever_was_asked_for_by_hand():
+    edits = PastEdits()
+    for _ in range(20):
+        edits = edits.after(receipt(before=64_000)).after(receipt(before=40_000, reason=Reason.MANUAL))
+
+    assert edits.late_tokens == pytest.approx(4_000, rel=0.01)
 
 
 def test_long_summaries_are_expected_again():
