@@ -23,7 +23,7 @@ from ctxkit.ledger.lines import (
     says_error,
     strictest,
 )
-from ctxkit.ledger.markers import without_markers
+from ctxkit.ledger.markers import without_escapes, without_markers
 from ctxkit.ledger.suites import TestState, tests_in
 from ctxkit.tokens import serve_loop
 
@@ -285,5 +285,5 @@ def _problem_of(block: "Block", errors: tuple[str, ...], code: int | None) -> st
     text = "\n".join(raw_texts(block))
     if not is_failed(block) and (code == 0 or (code is None and not says_error(text))):
         return None
-    said = errors[-1] if errors else last_words(text)
+    said = errors[-1] if errors else last_words(without_escapes(text))
     return ": ".join(part for part in (f"exit {code}" if code else "failed", said) if part)

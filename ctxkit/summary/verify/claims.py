@@ -55,22 +55,27 @@ _UNITS: Final = (
     r"(?:%|percent\b|[kmgt]i?b\b|bytes?\b|(?:k\ )?tokens?\b|[mun]s(?:ec)?\b|milliseconds?\b|s\b|secs?\b|seconds?\b|mins?\b|minutes?\b"
     r"|h\b|hrs?\b|hours?\b|days?\b|weeks?\b|months?\b|years?\b|px\b|pt\b|[km]?hz\b|fps\b|rpm\b|qps\b|k?g\b|m[gl]\b|[kcm]m\b)"
 )
+_INTEGER: Final = r"\d(?:[\d,]{0,40})"
 _EXTENSIONS: Final = (
     "c|cc|cfg|class|conf|cpp|cs|css|csv|dart|db|doc|docx|env|exe|ex|gif|go|gz|h|hpp|hs|html?|ini|ipynb|jar|java|jpe?g|jsx?|json|jsonl|kt"
     "|less|lock|log|lua|mdx?|mjs|mp[34]|nix|ods|odt|parquet|patch|pdf|php|pl|png|ps1|proto|pyi?|rb|rs|rst|scala|scss|sh|sql|sqlite|svg"
     "|swift|tar|tex|tf|toml|tsx?|tsv|txt|vue|wasm|xlsx?|xml|ya?ml|yml|zig|zip"
 )
 """Ends of file names; other names with a dot are methods and hosts."""
+# Each repetition is bounded, and none begins within a run that another has tried from its start: a model's answer of one
+# long word, or of a thousand commas, costs no more than prose of its length.
 _CLAIM: Final = re.compile(
-    rf"""(?P<url>[a-z][a-z+]{{1,9}}://[^\s"'`<>()\[\]{{}}|]+)
-      | (?P<mail>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
-      | (?P<path>(?:(?:~|\.{{1,2}})?/|@(?=[\w.-]+/))?(?:[\w.\-@+]+/)+[\w.\-@+]*\w | (?:~|\.{{1,2}})?/[\w.\-@+]*\w)
-      | (?P<file>\b[\w\-]+(?:\.[\w\-]+)*\.(?:{_EXTENSIONS})\b(?![(\w]))
-      | (?P<version>\bv?\d+\.\d+\.\d+(?:[-+.]?\w+)* | \bv\d+(?:\.\d+)+ | \b\d+(?:\.\d+)+[-.]?(?:dev|rc|a|b|alpha|beta|post)\d*\b)
+    rf"""(?P<url>[a-z][a-z+]{{1,9}}://[^\s"'`<>()\[\]{{}}|]{{1,2000}})
+      | (?P<mail>(?<![\w.+-])[\w.+-]{{1,80}}@[\w-]{{1,80}}(?:\.[\w-]{{1,80}}){{1,8}})
+      | (?<![\w.\-@+])(?P<path>(?:(?:~|\.{{1,2}})?/|@(?=[\w.-]{{1,80}}/))?(?:[\w.\-@+]{{1,200}}/){{1,40}}[\w.\-@+]{{0,200}}\w
+          | (?:~|\.{{1,2}})?/[\w.\-@+]{{0,200}}\w)
+      | (?P<file>\b(?<!\w[.\-])[\w\-]{{1,200}}(?:\.[\w\-]{{1,80}}){{0,8}}\.(?:{_EXTENSIONS})\b(?![(\w]))
+      | (?P<version>\bv?\d{{1,9}}\.\d{{1,9}}\.\d{{1,9}}(?:[-+.]?\w{{1,40}}){{0,8}} | \bv\d{{1,9}}(?:\.\d{{1,9}}){{1,8}}
+          | \b\d{{1,9}}(?:\.\d{{1,9}}){{1,8}}[-.]?(?:dev|rc|a|b|alpha|beta|post)\d{{0,9}}\b)
       | (?P<date>\b\d{{4}}-\d\d-\d\d\b)
-      | (?P<number>[$€£¥]\ ?\d[\d,]*(?:\.\d+)?\b | \b\d[\d,]*(?:\.\d+)?\ ?-?{_UNITS}(?![\w\-]) | \b\d[\d,]*\.\d+\b(?!-?[a-z])
-          | \b\d{{1,3}}(?:,\d{{3}})+\b(?!-?[a-z]) | \b\d{{3,}}\b(?!-?[a-z]))
-      | (?P<id>\#\d+\b | (?<![.\w])\#?\b(?=[\w\-]*\d)(?=[\w\-]*[a-z_])\w[\w\-]{{4,}})""",
+      | (?P<number>[$€£¥]\ ?{_INTEGER}(?:\.\d{{1,40}})?\b | \b{_INTEGER}(?:\.\d{{1,40}})?\ ?-?{_UNITS}(?![\w\-])
+          | \b{_INTEGER}\.\d{{1,40}}\b(?!-?[a-z]) | \b\d{{1,3}}(?:,\d{{3}}){{1,12}}\b(?!-?[a-z]) | \b\d{{3,40}}\b(?!-?[a-z]))
+      | (?P<id>\#\d{{1,40}}\b | (?<![.\w])\#?\b(?=[\w\-]{{0,240}}\d)(?=[\w\-]{{0,240}}[a-z_])\w[\w\-]{{4,400}})""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _ABOUT: Final = re.compile(

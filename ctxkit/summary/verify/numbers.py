@@ -1,5 +1,6 @@
 """The same key, another number: where the record gives one value of a key and a summary another, the record is quoted."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -47,8 +48,13 @@ async def numbers_against(keyed: dict[Claim, str], sources: Sources) -> dict[Cla
         sources: What the record and all others say; a number that any of them gives for the key is left alone.
     """
     wrong: dict[Claim, str] = {}
+    recorded: dict[str, set[str]] = {}
+    lines = [line.lower() for line in sources.lines]
+    for key in dict.fromkeys(keyed.values()):
+        recorded[key] = _recorded(key, lines)
+        await asyncio.sleep(0)
     for claim, key in keyed.items():
-        values = _recorded(key, sources.lines)
+        values = recorded[key]
         if len(values) in _FEW and values.isdisjoint(claim.keys):
             wrong[claim] = f"{key} {' or '.join(sorted(values))}"
     patterns = {
@@ -68,7 +74,7 @@ async def numbers_against(keyed: dict[Claim, str], sources: Sources) -> dict[Cla
 
 
 def _recorded(key: str, lines: Sequence[str]) -> set[str]:
-    """Return the numbers that the record's lines give for a key, in lower case."""
-    pattern = re.compile(rf"(?<![\w\-]){re.escape(key)}{_VALUE}", re.IGNORECASE)
-    near = [line for line in lines if key in line.lower()]
-    return {match[1].rstrip(",").replace(",", "") for line in near for match in pattern.finditer(line)}
+    """Return the numbers that the record's lines give for a key; all of it in lower case."""
+    pattern = re.compile(rf"(?<![\w\-]){re.escape(key)}{_VALUE}")
+    found = (match[1] for line in lines if key in line for match in pattern.finditer(line))
+    return {number.rstrip(",").replace(",", "") for number in found}

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from ctxkit.summary.verify.claims import Claim
@@ -25,6 +25,7 @@ _GLUED: Final = 9
 _QUOTED: Final = 10
 """Counts as so many words: the sentence goes on, or came to the number, as it does in the summary, letter by letter."""
 _MOST_CHARS: Final = 20
+_MOST_CLAIMS: Final = 400
 _MOST_MENTIONS: Final = 4
 """A number that is told more often is a word like others; each place that is looked at costs a pass over its rivals."""
 _BESIDE_CHARS: Final = 8
@@ -89,6 +90,7 @@ async def rivals_of(found: Mapping[str, Sequence[Claim]], sources: Sources) -> d
         sources: What they may come from.
     """
     beside = {claim: _beside(text, claim) for text, claims in found.items() for claim in _told(claims)}
+    beside = dict(islice(beside.items(), _MOST_CLAIMS))
     wanted: dict[str, list[tuple[Claim, bool]]] = defaultdict(list)
     for claim in beside:
         for number in _written(claim):

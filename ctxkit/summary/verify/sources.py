@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ctxkit.ledger import Ledger, Reader, raw_texts
 from ctxkit.ledger.facts import PIECE_CHARS
+from ctxkit.ledger.markers import without_escapes
 from ctxkit.summary.verify.claims import MARK, Claim
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ OVERLAP_CHARS: Final = 300
 _NEAR_CHARS: Final = 24
 """A unit stands so near to its number at most."""
 
-_UNVERIFIED_BEFORE: Final = re.compile(rf"\S+ {re.escape(MARK)}")
+_UNVERIFIED_BEFORE: Final = re.compile(rf"(?<!\S)\S+ {re.escape(MARK)}")
 
 
 _MOST_LINES: Final = 4000
@@ -74,7 +75,9 @@ class Sources:
                 lines.update(facts.lines)
                 texts = raw_texts(block) if facts.call is None else (*raw_texts(block), facts.call.text)
                 tool = block.name if block.type == "tool_result" else ""
-                passages.extend([Passage(text=_without_unverified(text), tool=tool) for text in texts if text])
+                passages.extend(
+                    [Passage(text=_without_unverified(without_escapes(text)), tool=tool) for text in texts if text]
+                )
         passages += [Passage(text=known), Passage(text=_without_unverified(previous))]
         newest = list(lines.values())[-_MOST_LINES:]
         return cls(

@@ -1,6 +1,8 @@
 """A summary is held against its sources: nothing invented stands unmarked, nothing that must be kept is lost."""
 
 import asyncio
+import importlib
+import re
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from ctxkit.ledger import Ledger
 from ctxkit.schema import SUMMARY_FIELDS, summary_json_schema
-from ctxkit.summary.verify import ADDED, MARK, RECORD, Sources, claims_in, facts_to_keep, verify_fields
+from ctxkit.summary.verify import ADDED, MARK, RECORD, Sources, claims, claims_in, facts_to_keep, verify_fields
 from ctxkit.summary.verify.checker import Checker
 from tests.unit.fakes import FakeMsg, agent, call, hint, result, text, user
 from tests.unit.summary.fakes import FIELDS, count
@@ -415,3 +417,53 @@ def test_any_text_can_be_checked(said):
         assert set(found.fields) == set(SUMMARY_FIELDS)
 
     asyncio.run(check())
+
+
+# Hostile text
+
+
+def most_chars(pattern):
+    """Return how many characters one match of a pattern can have at most; lookaheads count as none."""
+    parser = importlib.import_module("re._parser")
+    return parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE).getwidth()[1]
+
+
+def test_no_place_of_a_text_has_more_than_some_thousand_characters_tried_for_a_claim():
+    assert most_chars(re.compile("a+")) > 100_000
+    assert most_chars(claims._CLAIM) < 10_000
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "a-",
+        "1,",
+        "1.",
+        "a.",
+        "-/",
+        "a/",
+        "@",
+        "`",
+        "` ",
+        "x. ",
+        "(",
+        "\\",
+        "Delete `a`. ",
+        "<testcase ",
+        "A1-",
+        "\x1b]",
+    ],
+)
+async def test_a_long_text_of_one_sign_is_checked_as_a_summary_and_as_a_source(unit):
+    # Were the cost the square of the length, these would not come to an end in good time.
+    long = unit * (60_000 // len(unit))
+    found = await checked(long, history=[*HISTORY, agent(call("9", "Bash"), result("9", f"{long}{MARK}", name="Bash"))])
+    assert found.fields["current_state"].replace(f" {MARK}", "")[:1000] == long[:1000]
+
+
+@pytest.mark.asyncio
+async def test_colours_in_a_tools_output_hide_nothing_that_it_says():
+    shown = agent(call("9", "Bash"), result("9", "\x1b[32m850\x1b[0m rows, \x1b[1msrc/deep/a_b.py\x1b[0m", name="Bash"))
+    assert (await checked("850 rows from src/deep/a_b.py.", history=[shown])).unverified == ()
