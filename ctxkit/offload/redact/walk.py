@@ -14,6 +14,7 @@ _FORM: Final = frozenset(
 """What ties a message and its blocks together; a redactor that changed it would make them unreadable."""
 _PARTS: Final = frozenset({"text", "thinking", "hint", "tool_call", "tool_result", "data", "base64", "url"})
 """Types of AgentScope's blocks and of their sources."""
+_PAUSE_ITEMS: Final = 1000
 
 
 async def redact_json(value: Any, redactor: Redactor) -> Any:
@@ -29,25 +30,41 @@ async def redact_json(value: Any, redactor: Redactor) -> Any:
         ConfigError: The redactor failed.
     """
     top = [value]
-    copies: list[Any] = [top]
-    changed = False
+    holders: list[Any] = [top]
+    found: dict[tuple[int, Any], str] = {}  # by what holds a string, and its place there
     seen = 0
-    while copies:
-        holder = copies.pop()
-        for key, item in list(_items(holder)):
+    while holders:
+        holder = holders.pop()
+        for key, item in _items(holder):
             if isinstance(item, str):
                 new = await redact_text(item, redactor)
-                changed = changed or new is not item
-                holder[key] = new
+                if new is not item:
+                    found[id(holder), key] = new
                 seen += len(item) + 1
             elif isinstance(item, dict | list):
-                holder[key] = item.copy()
-                copies.append(holder[key])
+                holders.append(item)
                 seen += 1
             if seen > PIECE_CHARS:
                 seen = 0
                 await asyncio.sleep(0)
-    return top[0] if changed else value
+    return (await _copied(top, found))[0] if found else value
+
+
+async def _copied(top: list[Any], found: Mapping[tuple[int, Any], str]) -> list[Any]:
+    """Return a copy with other strings; made where there is one only, for most messages have none and are large."""
+    whole = top.copy()
+    copies: list[tuple[Any, Any]] = [(top, whole)]
+    while copies:
+        old, new = copies.pop()
+        for number, (key, item) in enumerate(_items(old), start=1):
+            if (id(old), key) in found:
+                new[key] = found[id(old), key]
+            elif isinstance(item, dict | list):
+                new[key] = item.copy()
+                copies.append((item, new[key]))
+            if number % _PAUSE_ITEMS == 0:
+                await asyncio.sleep(0)
+    return whole
 
 
 def _items(holder: Any) -> Iterator[tuple[Any, Any]]:
