@@ -65,16 +65,21 @@ def an_agent(*script, turns=TURNS, **settings):
 
 
 async def cancelled_at(tick: int, work: Callable[[], Any]) -> tuple[asyncio.Task, int]:
-    """Run something and cancel it in the given turn of the event loop; return its task and the turns it took."""
+    """Run something and cancel it in the given turn of the event loop; return its task and the turns it took.
+
+    Turns in which nothing ran count as one: how many of them there are while a thread works says only how long it takes.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work())
-    turns = 0
+    turns, is_idle = 0, False
 
     def turn() -> None:
-        nonlocal turns
-        turns += 1
-        if turns == tick:
-            task.cancel()
+        nonlocal turns, is_idle
+        was_idle, is_idle = is_idle, not loop._ready  # no public way tells whether anything else is to run
+        if not (was_idle and is_idle):
+            turns += 1
+            if turns == tick:
+                task.cancel()
         if not task.done() and turns < MOST_TICKS:
             loop.call_soon(turn)
 
