@@ -43,31 +43,41 @@ def failed_work(name: str, started: Facts, deed: Deed) -> Key | None:
         return None
     if deed.work:
         return ("tool", name, deed.work)
-    call = started.call or Call(text="")
-    works = call.works if deed.command == call.command else works_of(deed.command or "")
+    works = _works_of(started, deed)
     if works:
         return None if is_question(works[-1]) else _run(works[-1])
-    files = deed.files or call.files
+    files = deed.files or (started.call.files if started.call else ())
     return _file(*files[0]) if files else ("tool", name)
 
 
-def done_work(name: str, started: Facts, deed: Deed, *, shows_errors: bool = False) -> list[Key]:
+def done_work(name: str, started: Facts, ended: Facts, deed: Deed) -> list[Key]:
     """Return what a call shows to work; nothing where it failed, or may have failed.
 
     Args:
         name: The tool's name.
         started: The facts of the call.
+        ended: The facts of its result.
         deed: What it did.
-        shows_errors: Its output has error lines, and no exit code says that they are none of its own.
     """
-    if deed.problem is not None or (deed.command is not None and shows_errors):
+    if deed.problem is not None or (deed.command is not None and ended.errors and ended.exit_code is None):
         return []
     if deed.work:
         return [("tool", name, deed.work)]
+    works = _works_of(started, deed)
+    sure = [work for work in works if not (work.is_piped and ended.errors)]
+    done = [*map(_run, sure), *(_file(path, operation) for path, operation in deed.files)]
+    return done if done or works else [("tool", name)]
+
+
+def may_have_failed(started: Facts, ended: Facts, deed: Deed) -> bool:
+    """Whether a command shows errors and no exit code of its own says that they are none; that of a pipe is another's."""
+    works = _works_of(started, deed)
+    return bool(ended.errors) and (deed.exit_code is None or (bool(works) and works[-1].is_piped))
+
+
+def _works_of(started: Facts, deed: Deed) -> tuple[Work, ...]:
     call = started.call or Call(text="")
-    works = call.works if deed.command == call.command else works_of(deed.command or "")
-    done = [*map(_run, works), *(_file(path, operation) for path, operation in deed.files)]
-    return done or [("tool", name)]
+    return call.works if deed.command == call.command else works_of(deed.command or "")
 
 
 def is_shown(failed: Key, done: Iterable[Key]) -> bool:
@@ -125,7 +135,7 @@ def _settle(failed: dict[Key, str], call: "Block", result: "Block", started: Fac
     """Take note of how one call ended."""
     name = str(getattr(call, "name", ""))
     deed = deed_of(started, ended, adapted(call, result, "\n".join(raw_texts(result))))
-    done = done_work(name, started, deed, shows_errors=bool(ended.errors) and ended.exit_code is None)
+    done = done_work(name, started, ended, deed)
     for key in [key for key in failed if is_shown(key, done)]:
         del failed[key]
     work = failed_work(name, started, deed)

@@ -10,7 +10,7 @@ from ctxkit.ledger.adapters import Deed
 from ctxkit.ledger.calls import Call
 from ctxkit.ledger.entries import Command, Failure, Job, Tested, Touch
 from ctxkit.ledger.facts import Facts
-from ctxkit.ledger.failing import deed_of, done_work, failed_work, is_shown
+from ctxkit.ledger.failing import deed_of, done_work, failed_work, is_shown, may_have_failed
 from ctxkit.ledger.lines import clipped
 from ctxkit.ledger.mentions import Mentions
 from ctxkit.ledger.shell import Operation, Work
@@ -93,7 +93,9 @@ class Fold:
             return
         deed = deed_of(started, facts, said)
         if started.call.command is not None:
-            self._commands[place] = _ended(started.call.command, facts, deed)
+            self._commands[place] = _ended(
+                started.call.command, facts, deed, shows=may_have_failed(started, facts, deed)
+            )
         for path, operation in deed.files:
             self._touch(path, operation, started.call.digest)
         self._settle(name, started, facts, deed)
@@ -153,7 +155,7 @@ class Fold:
 
     def _settle(self, name: str, started: Facts, ended: Facts, deed: Deed) -> None:
         """Take note of an error, and of those that are over."""
-        done = done_work(name, started, deed, shows_errors=bool(ended.errors) and ended.exit_code is None)
+        done = done_work(name, started, ended, deed)
         for key, failure in self._failures.items():
             if failure.is_open and is_shown(key, done):
                 self._failures[key] = failure._replace(resolved=self._step)
@@ -262,12 +264,11 @@ def _renew_steps(known: dict[str, E], later: Mapping[str, E], base: int) -> None
         known[name] = entry._replace(step=base + entry.step)
 
 
-def _ended(text: str, result: Facts, deed: Deed) -> Command:
+def _ended(text: str, result: Facts, deed: Deed, *, shows: bool) -> Command:
     """Return a command with how it ended; who names no exit code but shows errors may have failed, or only read of them."""
     first = result.errors[0] if len(result.errors) > 1 else ""
     if deed.problem is not None:
         return Command(text, clipped(deed.problem), deed.exit_code, first)
-    shows = result.errors and deed.exit_code is None
     return Command(
         text, clipped(f"shows {result.errors[-1]}") if shows else "ok", deed.exit_code, first if shows else ""
     )

@@ -4,7 +4,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 Operation = Literal["read", "created", "modified", "deleted"]
@@ -69,6 +69,8 @@ class Work:
     program: str
     words: tuple[str, ...] = ()
     """Arguments without options."""
+    is_piped: bool = False
+    """Whether another program takes what it says, and with it the exit code of the line."""
 
     def covers(self, other: "Work") -> bool:
         """Return whether a run of this one does all that the other does: the same words, or fewer, or wider ones."""
@@ -244,6 +246,8 @@ def works_of(command: str) -> tuple[Work, ...]:
             works.append(work)
         elif is_question(work) and works:
             works[-1] = work
+        elif works and "pipefail" not in command:
+            works[-1] = replace(works[-1], is_piped=True)
     telling = [work for work in works if work.program not in _SILENT]
     first = next(iter(command.split()), "")
     return tuple(telling or works) or (Work(program=first, words=(ANY,)),)

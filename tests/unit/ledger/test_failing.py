@@ -72,6 +72,25 @@ async def test_an_exit_in_a_file_that_was_read_is_no_error():
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("line", "output", "is_open"),
+    [
+        ("pytest tests | tail -5", "ModuleNotFoundError: No module named 'x'\nexit code 0", True),
+        ("set -o pipefail; pytest tests | tail -5", "ResourceWarning: unclosed\nexit code 0", False),
+        ("pytest tests | tail -5", "30 passed\nexit code 0", False),
+        ("pytest tests", "ResourceWarning: unclosed\nexit code 0", False),
+    ],
+)
+async def test_the_exit_code_of_a_pipe_settles_nothing_where_errors_are_shown(line, output, is_open):
+    again = [call("b", name="Bash", command=line), result("b", output, name="Bash")]
+    messages = [agent(*ran("a", "pytest tests", fails=True), *again)]
+    assert await open_errors(messages) == ({"a"} if is_open else set())
+    ledger = await Ledger().read(messages)
+    assert bool(ledger.open_failures) is is_open
+    assert (ledger.commands[-1].outcome == "ok") is not is_open
+
+
+@pytest.mark.asyncio
 async def test_where_nothing_failed_nothing_is_open():
     assert await open_errors([agent(*ran("a", "ls src", fails=False))]) == set()
 
