@@ -109,9 +109,11 @@ class Climb:
 
     async def _choose(self) -> Chosen:
         base = plan_ladder(self.situation, keep_tokens=None)
+        await serve_loop()
         rungs = self.situation.settings.ladder.rungs_where(is_priced=self.aim.is_priced)
         top = rungs.index(SUMMARY_RUNG) if SUMMARY_RUNG in rungs else len(rungs)
-        summary = self._summary() if top < len(rungs) else ()
+        # Beside the loop: it looks at every block of the context.
+        summary = await asyncio.to_thread(self._summary) if top < len(rungs) else ()
         edits, added = base, list[tuple["Edit", ...]]()
         for rung in rungs[:top]:
             more = await self._rung(rung, edits)
