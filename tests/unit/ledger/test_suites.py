@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ctxkit.ledger import facts_of, suites
-from tests.unit.fakes import result
+from ctxkit.ledger import Ledger, facts_of, suites
+from tests.unit.fakes import agent, call, result
 
 PYTEST = """\
 ============================= test session starts ==============================
@@ -322,3 +322,13 @@ def test_of_too_many_the_failed_ones_stay():
     lines = [f"test t{n} ... {'FAILED' if n == 3 else 'ok'}" for n in range(90)]
     found = suites.tests_in("\n".join(lines), 60)
     assert (len(found), found["t3"]) == (60, "failed")
+
+
+@pytest.mark.asyncio
+async def test_a_test_of_go_has_passed_when_all_packages_do():
+    failed = [call("1", "Bash", command="go test ./..."), result("1", f"{GO}exit code 1", name="Bash")]
+    passed = [call("2", "Bash", command="go test ./..."), result("2", "ok  \tshop/tax\t0.1s\nexit code 0", name="Bash")]
+    before = await Ledger().read([agent(*failed)])
+    after = await before.read([agent(*passed)])
+    assert (before.tests["TestTax/de"].state, after.tests["TestTax/de"].state) == ("failed", "passed")
+    assert after.open_failures == ()
