@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 from agentscope.formatter import AnthropicChatFormatter, OpenAIChatFormatter
-from agentscope.message import Msg, SystemMsg, ToolResultBlock, UserMsg
+from agentscope.message import AssistantMsg, HintBlock, Msg, SystemMsg, ToolCallBlock, ToolResultBlock, UserMsg
 from agentscope.state import AgentState
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ctxkit.host._codec import HostCodec
@@ -71,8 +71,17 @@ def blocks(messages: Iterable[Msg]) -> Counter[str]:
     )
 
 
+def asked_for_again() -> Context:
+    """Return a reply in which a call that waits for its user has the id of a later one that was answered."""
+    waits, again = (ToolCallBlock(id="call_27", name="search", input="{}", state="asking") for _ in range(2))
+    answer = ToolResultBlock(id="call_27", name="search", output="found", state="success")
+    content = [waits, HintBlock(hint="Go on."), again, answer]
+    return Context(messages=[AssistantMsg(AGENT, content=content, id="reply0")], reply_id="reply0")
+
+
 @many
 @given(wrecked())
+@example(asked_for_again())
 def test_each_call_has_its_one_result_behind_it_in_its_message(context: Context):
     messages = repaired(context).messages
     waiting_for_a_person = open_calls(messages)

@@ -172,9 +172,11 @@ def _open_calls(
     last = len(messages) - 1
     unanswered = [call for call in pairing.calls if call.place.message == last and call.result is None]
     is_parked = any(call.block.state in _AWAITING for call in unanswered)
+    newest = {call.block.id: call.segment for call in pairing.calls if call.place.message == last}
     for call in unanswered:
-        # The other calls of a parked reply are run when it goes on.
-        can_go_on = call.block.id and call.block.name and call.block.state != "finished" and not call.is_copy
+        # The other calls of a parked reply are run when it goes on. Of two turns' calls of one id that is the later one.
+        is_whole = call.block.id and call.block.name and not call.is_copy
+        can_go_on = is_whole and call.block.state != "finished" and newest[call.block.id] == call.segment
         call.is_open = (is_running and tail.id == reply_id) or bool(is_parked and can_go_on)
 
 
