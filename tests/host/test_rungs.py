@@ -11,10 +11,21 @@ import pytest
 from agentscope.agent import Agent
 from agentscope.message import AssistantMsg, Msg, TextBlock, ThinkingBlock, ToolResultBlock
 
-from ctxkit import ContextConfig, Edit, LadderConfig, Receipt, Situation, StoreOffloader
+from ctxkit import (
+    ContextConfig,
+    CostConfig,
+    Edit,
+    LadderConfig,
+    Price,
+    Receipt,
+    Situation,
+    StoreOffloader,
+    SummaryConfig,
+)
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import (
     applied,
+    fetches,
     history,
     make_agent,
     memory_offloader,
@@ -25,6 +36,8 @@ from tests.host.agents import (
     user,
     words,
 )
+from tests.host.summaries import GOOD, QUICK
+from tests.host.test_prepared import SIZE, an_agent, settled, unhurried
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.row("X3")]
 REFERENCE = re.compile(r'read_context\(reference="([^"]+)"\)')
@@ -184,3 +197,20 @@ async def test_other_tasks_go_on_while_a_strategy_looks_at_a_context():
     strategy.is_served.set()
     await task
     assert strategy.outcomes == [True]
+
+
+@pytest.mark.row("X3", "X6", "X7")
+async def test_by_price_a_prepared_summary_is_used_with_results_cleared_behind_it():
+    price = Price(cached=0.1, written=1.25, output=5)
+    config = ContextConfig(cost=CostConfig(price=price), summary=SummaryConfig(**QUICK))
+    agent = an_agent(GOOD, unhurried(fetches(70, size=SIZE)), config=config)
+
+    await agent.reply(user("Look up the topics."))
+    await settled()
+
+    used = [receipt for receipt in applied(agent) if receipt.summary != "none"]
+    assert used
+    assert all(receipt.is_prepared and "headroom" in receipt.why for receipt in used)
+    assert all(receipt.rules == ("summarize", "clear_results") and receipt.blocks_shortened for receipt in used)
+    assert orphans(agent.state.context) == []
+    assert GOOD["current_state"] in summary_text(agent)
