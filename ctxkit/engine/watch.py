@@ -153,13 +153,16 @@ class Watch:
         decision, habits = self.decision, self._habits
         edits = habits.edits.after(receipt)
         until = 0
-        if after >= receipt.limit_tokens:
+        is_priced = decision is not None and decision.is_priced
+        if after >= receipt.limit_tokens and not is_priced:
             # What no edit can free is above the trigger: half of what is left may fill before the next summary.
             until = after + max(self._rest_step, room // 2)
         elif decision is not None and (decision.keep_messages is not None or decision.keep_turns is not None):
             until = after + self._rest_step  # where the count cannot be met, not at each step
         elif decision is not None and decision.headroom_tokens is not None:
-            until = edits.floor_tokens + min(decision.headroom_tokens, room) // 2
+            # Where it leaves more than the trigger of its prices, which rises with that, there is no hurry either.
+            floor = after if after >= receipt.limit_tokens else edits.floor_tokens
+            until = floor + min(decision.headroom_tokens, room) // 2
         self._habits = replace(habits, edits=edits, rest=habits.rest.after_edit(until_tokens=until))
 
     def _failed(self, problem: str) -> None:

@@ -209,8 +209,8 @@ def _priced(moment: Moment, triggers: TriggersConfig, price: Price, *, most: int
     best = min(headroom(moment.edit_cost, growth, price, attention=attention), moment.limit_tokens)
     room = max(LEAST_HEADROOM, int(best))
     share = EARLIEST if moment.boundary is not None else LATEST if moment.is_task_open else 1.0
-    # What an edit comes late has grown as well: a step passes the trigger by more than nothing.
-    tokens = moment.floor_tokens + max(LEAST_HEADROOM, int(share * room - moment.late_tokens))
+    # What an edit comes late has grown as well; but half a headroom is to grow in any case.
+    tokens = moment.floor_tokens + max(int(share * room - moment.late_tokens), int(share * room / 2))
     where = "" if moment.boundary is None else f", and {moment.boundary}"
     if tokens > most:
         return _Threshold(most, f"{most:,} tokens are the most that mode {triggers.mode} waits for", room)

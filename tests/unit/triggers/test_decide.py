@@ -56,6 +56,10 @@ def test_where_edits_come_late_they_are_due_by_as_much_earlier():
     assert (decision.trigger_tokens, decision.headroom_tokens) == (59_000, 36_000)
 
 
+def test_however_late_edits_come_half_a_headroom_grows_before_the_next_one():
+    assert decide(replace(MOMENT, late_tokens=90_000), COST).trigger_tokens == 27_000 + 18_000
+
+
 @given(moments, st.floats(0, 1e6))
 def test_edits_that_come_late_never_make_the_next_one_later(moment, late):
     assert decide(replace(moment, late_tokens=late), COST).trigger_tokens <= decide(moment, COST).trigger_tokens
