@@ -211,6 +211,30 @@ async def test_a_compression_that_shortened_only_what_was_oversized_begins_no_co
 
 
 @pytest.mark.asyncio
+async def test_an_edit_by_price_that_leaves_more_than_its_trigger_is_not_the_last_for_half_the_window():
+    kit = make_kit()
+    watch = Watch(kit)
+    due = await warmed(kit, watch)
+    while not due.is_due:
+        grow(kit)
+        due = await watch.look(PRICED)
+    left = due.trigger_tokens + 1
+    done = Receipt(
+        plan_id="p",
+        reason=Reason.TRIGGER,
+        outcome="applied",
+        tokens_before=due.tokens,
+        tokens_after=left,
+        limit_tokens=due.trigger_tokens,
+    )
+    watch.ended(done, PRICED)
+
+    until = watch._habits.rest.until_tokens
+
+    assert until == left + due.decision.headroom_tokens // 2
+
+
+@pytest.mark.asyncio
 async def test_after_an_undo_it_rests_for_some_turns_over_a_restart():
     kit = make_kit()
     watch = Watch(kit, now=Clock())
