@@ -46,7 +46,7 @@ def shrink(text: str, *, tool_name: str = "", verbatim: bool = False) -> str:
 
 def _last_states(line: str) -> str:
     """Return a line without the states of a progress bar that a later state of the same bar was drawn over."""
-    states = [state for state in line.split("\r") if state.strip()]
+    states = [state.rstrip(" \t\f\v") for state in line.split("\r") if state.strip()]
     kept: list[str] = []
     for state in states:
         if kept and _is_drawn_over(kept[-1], state):
