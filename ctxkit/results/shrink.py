@@ -49,10 +49,9 @@ def _last_states(line: str) -> str:
     states = [state.rstrip(" \t\f\v") for state in line.split("\r") if state.strip()]
     kept: list[str] = []
     for state in states:
-        if kept and _is_drawn_over(kept[-1], state):
-            kept[-1] = state
-        else:
-            kept.append(state)
+        while kept and _is_drawn_over(kept[-1], state):
+            kept.pop()
+        kept.append(state)
     return "\r".join(kept)
 
 

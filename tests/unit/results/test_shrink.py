@@ -100,6 +100,7 @@ pieces = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(pieces | st.text(max_size=5), max_size=40).map("".join))
 @example("0\r0 ")
+@example("0\r50%\r0")
 def test_a_second_pass_changes_nothing_and_none_makes_a_text_longer(text: str):
     once = shrink(text)
     assert shrink(once) == once
