@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ctxkit.config import (
         CostConfig,
+        HistoryConfig,
         HooksConfig,
         LadderConfig,
         OffloadConfig,
@@ -78,6 +79,7 @@ __all__ = [
     "Entry",
     "FileLimits",
     "FileStore",
+    "HistoryConfig",
     "HooksConfig",
     "HostCodec",
     "LadderConfig",
@@ -132,6 +134,7 @@ __all__ = [
 _ROOMS: Final = {
     "ctxkit.config": (
         "CostConfig",
+        "HistoryConfig",
         "HooksConfig",
         "LadderConfig",
         "OffloadConfig",

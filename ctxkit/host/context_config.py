@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,8 +14,10 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ctxkit.config import (
     CostConfig,
+    HistoryConfig,
     HooksConfig,
     LadderConfig,
+    MemoryConfig,
     OffloadConfig,
     OverflowConfig,
     Price,
@@ -27,9 +30,10 @@ from ctxkit.config import (
 )
 from ctxkit.errors import ConfigError
 from ctxkit.host import _compat
+from ctxkit.profiles import find_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     CompleteContextConfig = HostContextConfig
 else:
@@ -88,6 +92,12 @@ class ContextConfig(CompleteContextConfig):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     """What your own code does before and after a compression."""
 
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
+    """What `MemoryMiddleware` writes down, and which files it puts into the system prompt."""
+
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    """How much of earlier turns, and of one turn's tool calls, there may be."""
+
     if not TYPE_CHECKING:  # type checkers see pydantic's own signature
 
         def __init__(self, **settings: Any) -> None:
@@ -110,6 +120,29 @@ class ContextConfig(CompleteContextConfig):
         _check_schema(self.summary_schema)
         _check_template(self.summary_template, self.summary_schema)
         return self
+
+    @classmethod
+    def profile(cls, name: str, **overrides: Any) -> Self:
+        """Return the settings of a system, for example `ContextConfig.profile("openclaw", trigger_ratio=0.7)`.
+
+        What the profile sets counts as set, `trigger_ratio` among it; what it does not name keeps its default.
+
+        Args:
+            name: `default`, `agentscope`, `cowagent`, `openclaw` or `digitorn`.
+            **overrides: Settings that win over the profile's: fields of AgentScope's, and sections. A section as a mapping
+                is merged with the profile's field by field; one as an object takes its place.
+
+        Raises:
+            ConfigError: There is no such profile, or a setting that cannot work.
+        """
+        found = find_profile(name)
+        settings: dict[str, Any] = found.host_fields()
+        settings |= {section: values for section in _SECTIONS if (values := found.section(section))}
+        for setting, value in overrides.items():
+            base = settings.get(setting)
+            is_merged = isinstance(value, Mapping) and isinstance(base, Mapping) and setting in _SECTIONS
+            settings[setting] = {**base, **value} if is_merged else value
+        return cls(**settings)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with changes, checked as at construction.
@@ -188,6 +221,8 @@ _SECTIONS = (
     "cost",
     "window",
     "hooks",
+    "memory",
+    "history",
 )
 
 
