@@ -63,6 +63,8 @@ class Kit:
         """What requests that were refused aim at, by what tells them apart."""
         self.store_problem: str | None = None
         """Why what was to leave the context could not be stored last time; None where it was."""
+        self.listeners: tuple[Callable[[Any], Any], ...] = ()
+        """Told of each compression with an `AfterCompression`, as the user's own hooks are, and behind them."""
         self._pending: list[tuple[str, dict[str, Any]]] = []
 
     def store_through(self, guard: OffloadGuard) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from ctxkit import telemetry
-from ctxkit.engine.apply import apply_edits
+from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.layer import layer_text
 from ctxkit.engine.planned import Planned
 from ctxkit.engine.steer.keep import keep_change, remember_change
@@ -71,6 +71,8 @@ class Run:
     keys: tuple[str, ...] = ()
     """Keys of the records of what leaves; empty where it is not in the guard's store."""
     problems: list[str] = field(default_factory=list)
+    taken: tuple[Msg, ...] = ()
+    """The messages that have left the context, whole or in part."""
     is_prepared: bool = False
     """Whether the summary had been made in the background."""
     is_cancelled: bool = False
@@ -254,7 +256,9 @@ class Run:
         else:
             await self._secure(planned)
             is_applied = await self._swap(planned)
-            if not is_applied:
+            if is_applied:
+                self.taken = tuple(taken_away(self.situation.view, planned.edits, self.kit.codec))
+            else:
                 self.problems.append("the context changed while it was being compressed")
         await self.tell(telemetry.PROGRESS, stage="swap", outcome="applied" if is_applied else "failed")
         draft = planned.draft

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from ctxkit.engine import Engine
+from ctxkit.host import _compat
 from ctxkit.host._codec import HostCodec
 from ctxkit.host._hint import TrueHint
 from ctxkit.host._offload import guard_agent, guard_for
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from agentscope.agent import Agent
 
+    from ctxkit.engine.hooks import AfterCompression
     from ctxkit.offload import Store
     from ctxkit.tokens import Counter
 
@@ -127,6 +131,7 @@ class Attachments:
         guard = guard_for(agent, settings.offload, local_store=local, redactor=redactor_of(settings.privacy))
         if attached is None:
             engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
+            engine.listeners = (partial(_tell_middlewares, ref(agent)),)
             attached = self._agents[agent] = Attached(engine, offloader=None)
         else:
             attached.engine.store_through(guard)
@@ -139,3 +144,14 @@ def attached_to(agent: Agent) -> Attached | None:
     """Return what is known of an agent that some CompressionMiddleware serves; None before its first hook."""
     owner = _owners.get(agent)
     return None if owner is None else owner.get(agent)
+
+
+async def _tell_middlewares(agent: ref[Agent], record: AfterCompression) -> None:
+    """Tell an agent's other middlewares of a compression, those that have `after_compression(agent, record)`."""
+    alive = agent()
+    for middleware in () if alive is None else _compat.middlewares_of(alive):
+        tell = getattr(middleware, "after_compression", None)
+        if callable(tell):
+            answer = tell(alive, record)
+            if inspect.isawaitable(answer):
+                await answer
