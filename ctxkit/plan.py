@@ -22,6 +22,8 @@ class Reason(StrEnum):
     """Somebody called `compress_context()`."""
     TOOL = "tool"
     """The agent called the host's CompressContext tool."""
+    RULE = "rule"
+    """A rule of the user's fired."""
     OVERFLOW = "overflow"
     """The provider refused the request, or it could be foreseen."""
     ADMISSION = "admission"

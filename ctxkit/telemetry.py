@@ -75,6 +75,12 @@ CACHE_BROKEN: Final = "ctxkit.cache.broken"
 HOOK_FAILED: Final = "ctxkit.hook.failed"
 """A user's hook raised: `hook`, `problem`."""
 
+RULE_FIRED: Final = "ctxkit.rule.fired"
+"""A rule has done what it says: `rule`, `on`, `action`, `turn`, `tokens`, `messages`."""
+
+RULE_FAILED: Final = "ctxkit.rule.failed"
+"""A rule could not be looked at or carried out; the reply goes on: `rule`, `on`, `action`, `problem`."""
+
 UNDONE: Final = "ctxkit.compression.undone"
 """A compression was taken back: `plan_id`, `tokens_before`, `tokens_after`."""
 

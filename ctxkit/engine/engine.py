@@ -104,6 +104,10 @@ class Engine(Kit):
         """Try no automatic compression for so many turns, as long as requests are safe to fit."""
         self._watch.rest_after_undo(turns)
 
+    async def held_back(self, settings: Settings) -> str | None:
+        """Return why no automatic compression is tried now, in words; `None` where nothing holds one back."""
+        return await self._watch.held_back(settings)
+
     def can_wait(self, look: Look, settings: Settings) -> bool:
         """Whether a compression that is due is left to a later step, since its summary is being made and there is room.
 

@@ -88,12 +88,7 @@ class Watch:
         decision = decide(moment, settings.triggers)
         limit = self._limit_tokens = moment.limit_tokens
         self._most_failures = settings.triggers.breaker_failures
-        held = self._habits.rest.why(
-            reading.tokens,
-            limit_tokens=limit,
-            safe_tokens=safe_limit(limit, moment.growth.largest(reading.context_size)),
-            cooldown_turns=settings.triggers.cooldown_turns,
-        )
+        held = self._why_held(reading, settings, limit_tokens=limit)
         await self._tell_overhead(reading, decision.trigger_tokens)
         if held is not None:
             decision = replace(decision, is_due=False, why=held)
@@ -120,6 +115,21 @@ class Watch:
         reading = await self._kit.gauge.read(self._kit.port, unsure_factor=settings.window.estimate_factor)
         moment = await self._moment(reading, settings)
         return decide(replace(moment, boundary=None), settings.triggers).trigger_tokens
+
+    async def held_back(self, settings: Settings) -> str | None:
+        """Return why no automatic compression is tried now, in words; `None` where nothing holds one back."""
+        self._begin_turn()
+        reading = await self._kit.gauge.read(self._kit.port, unsure_factor=settings.window.estimate_factor)
+        limit = settings.limit_tokens(reading.context_size)
+        return self._why_held(reading, settings, limit_tokens=limit)
+
+    def _why_held(self, reading: Reading, settings: Settings, *, limit_tokens: int) -> str | None:
+        return self._habits.rest.why(
+            reading.tokens,
+            limit_tokens=limit_tokens,
+            safe_tokens=safe_limit(limit_tokens, self._habits.growth.largest(reading.context_size)),
+            cooldown_turns=settings.triggers.cooldown_turns,
+        )
 
     def failed(self, error: Exception) -> None:
         """Remember that a compression or the preparation of one failed."""
