@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from ctxkit.config.history import HistoryConfig
@@ -46,21 +47,24 @@ class Settings:
     is_result_limit_explicit: bool = True
     """Whether somebody set `tool_result_limit`, so that it holds in place of `results.limit_tokens`."""
 
-    def trigger_tokens(self, context_size: int, *, fixed_tokens: int = 0) -> int:
+    def trigger_tokens(self, context_size: int, *, fixed_tokens: int = 0, per_estimate: float = 1.0) -> int:
         """Return the tokens above which a compression is due by ratio, for a window of `context_size` tokens.
 
         Args:
             context_size: Tokens of the window.
             fixed_tokens: Tokens of the request that are no messages: system prompt, tools and summary.
+            per_estimate: Measured tokens for each one of the estimate that `pressure_ratio` goes by.
         """
-        return min(int(self.trigger_ratio * context_size), self.most_tokens(context_size, fixed_tokens=fixed_tokens))
+        most = self.most_tokens(context_size, fixed_tokens=fixed_tokens, per_estimate=per_estimate)
+        return min(int(self.trigger_ratio * context_size), most)
 
-    def most_tokens(self, context_size: int, *, fixed_tokens: int = 0) -> int:
+    def most_tokens(self, context_size: int, *, fixed_tokens: int = 0, per_estimate: float = 1.0) -> int:
         """Return the tokens above which a compression is due by any ratio and in any mode.
 
         Args:
             context_size: Tokens of the window.
             fixed_tokens: Tokens of the request that are no messages: system prompt, tools and summary.
+            per_estimate: Measured tokens for each one of the estimate that `pressure_ratio` goes by.
         """
         triggers, window = self.triggers, self.window
         history = min(context_size, int(window.history_ratio * window.history_margin * context_size))
@@ -70,7 +74,7 @@ class Settings:
         if triggers.max_tokens is not None:
             limits.append(triggers.max_tokens)
         if triggers.pressure_ratio is not None:
-            limits.append(int(triggers.pressure_ratio * self.available_tokens(context_size)))
+            limits.append(ceil(triggers.pressure_ratio * self.available_tokens(context_size) * per_estimate))
         return min(limits)
 
     def limit_tokens(self, context_size: int) -> int:

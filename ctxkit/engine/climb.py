@@ -11,7 +11,7 @@ from ctxkit.config import SUMMARY_RUNG
 from ctxkit.engine.apply import apply_edits
 from ctxkit.invariants import broken_rules, misplaced
 from ctxkit.plan import EditKind
-from ctxkit.strategies.compress import staying
+from ctxkit.strategies.compress import newest_messages, staying
 from ctxkit.strategies.ladder import (
     LEAVING,
     freed_tokens,
@@ -167,7 +167,7 @@ class Climb:
         if aim.keep_turns is not None:
             keep = _newest_turns(here, aim.keep_turns)
         else:
-            keep = aim.keep_tokens if messages is None else _newest_messages(here, messages)
+            keep = aim.keep_tokens if messages is None else newest_messages(here, messages)
         kind = EditKind.DROP if ladder.strategy == "truncate" else EditKind.COMPRESS
         return plan_ladder(here, keep_tokens=max(0.0, min(keep, room)), kind=kind)
 
@@ -206,20 +206,6 @@ class Climb:
             return None
         after = view.changed(apply_edits(view, edits, {}, self.codec))
         return next(iter(broken_rules(view, after, tokens_before=1, tokens_after=0, pinned=pinned)), None)
-
-
-def _newest_messages(situation: Situation, number: int) -> float:
-    """Return the tokens of at least so many of the newest messages, back to where the context may be cut."""
-    view, counts = situation.view, situation.view.counts
-    cuts = set(view.cuts)
-    seen, tokens = 0, 0.0
-    for index in range(len(view) - 1, -1, -1):
-        for block in range(len(counts[index]) - 1, -1, -1):
-            seen += counts[index][block]
-            tokens += situation.tokens[index][block]
-            if seen >= number and (index, block) in cuts:
-                return tokens
-    return tokens
 
 
 def _newest_turns(situation: Situation, number: int) -> float:

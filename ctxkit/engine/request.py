@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
@@ -15,6 +16,7 @@ from ctxkit.overflow import Overflow, recognise
 from ctxkit.plan import EditKind
 from ctxkit.results import defuse
 from ctxkit.strategies import CompressStrategy, Situation
+from ctxkit.strategies.compress import newest_messages
 from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, lighter, shorten_more
 from ctxkit.view import Place, View
 
@@ -198,11 +200,19 @@ class RequestFitter:
             return edits
         request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
         keep = max(0.0, target - situation.fixed_tokens - request - _NOTE_TOKENS)
+        keep = min(keep, self._most_kept(lighter(situation, edits)))
         dropped = CompressStrategy(keep_tokens=keep, kind=EditKind.DROP).plan_edits(lighter(situation, edits))
         gone = leaving(dropped)
         edits = (*(edit for edit in edits if Place(edit.message, edit.start) not in gone), *dropped)
         free = over - freed_tokens(situation, edits)
         return shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
+
+    def _most_kept(self, situation: Situation) -> float:
+        """Return the tokens of so many of the newest messages as an emergency may keep; no limit where none is set."""
+        share, messages = self._settings.overflow.keep_messages_ratio, self._settings.ladder.keep_messages
+        if share is None or messages is None:
+            return inf
+        return newest_messages(situation, int(share * messages))
 
     async def _shortened(self, view: View, edits: Sequence[Edit]) -> dict[Place, Block]:
         shortener = self._kit.shortener(self._settings, self._model.key)

@@ -102,7 +102,10 @@ class Run:
         )
         if self.decision is None:
             before = self.situation.fixed_tokens + round(self.layer_tokens)
-            self.trigger_tokens = self.settings.trigger_tokens(self.reading.context_size, fixed_tokens=before)
+            per_estimate = self.kit.gauge.per_estimate(self.reading, self.settings.triggers.chars_per_token)
+            self.trigger_tokens = self.settings.trigger_tokens(
+                self.reading.context_size, fixed_tokens=before, per_estimate=per_estimate
+            )
         else:
             self.trigger_tokens = self.decision.trigger_tokens
 

@@ -203,7 +203,12 @@ class Watch:
             is_task_open=self._is_task_open,
         )
         before = await self._prefix_tokens(reading) if settings.window.history_ratio < 1 else 0.0
-        moment = replace(moment, most_tokens=settings.most_tokens(reading.context_size, fixed_tokens=round(before)))
+        most = settings.most_tokens(
+            reading.context_size,
+            fixed_tokens=round(before),
+            per_estimate=self._kit.gauge.per_estimate(reading, settings.triggers.chars_per_token),
+        )
+        moment = replace(moment, most_tokens=most)
         if settings.triggers.max_messages is not None or settings.triggers.max_turns is not None:
             view = self._kit.view()  # not long where it may not become so
             moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.turns))

@@ -19,9 +19,6 @@ DIGITORN: Final = Profile(
         ),
         "results.limit_ratio": Value(0.5, f"{_FILE}:85 capped to ~50% of the available context"),
         "results.limit_of": Value("available", f"{_FILE}:85 ~50% of the available context"),
-        "results.marker": Value(
-            "end", f"{_FILE}:92 [... first 200 file paths ...]", "what is said of it follows the items"
-        ),
         "window.max_tokens": Value(0, f"{_FILE}:43 max_tokens | int | 0"),
         "overflow.output_reserve_tokens": Value(4096, f"{_FILE}:44 output_reserved | int | 4096"),
         "overflow.target_ratio": Value(0.5, f"{_FILE}:138 Aggressively reduces context to ~50% of max"),
