@@ -168,8 +168,23 @@ class Climb:
             keep = _newest_turns(here, aim.keep_turns)
         else:
             keep = aim.keep_tokens if messages is None else newest_messages(here, messages)
+            if aim.keep_messages is None and messages is not None:
+                room = self._most_room(keep)
         kind = EditKind.DROP if ladder.strategy == "truncate" else EditKind.COMPRESS
         return plan_ladder(here, keep_tokens=max(0.0, min(keep, room)), kind=kind)
+
+    def _most_room(self, keep_tokens: float) -> float:
+        """Return the tokens that so many of the newest messages may have where somebody says how many stay.
+
+        They stay as long as the request fits, though it may be over its trigger again at once; a cooldown is for that.
+
+        Args:
+            keep_tokens: Tokens of the messages that are to stay.
+        """
+        here, aim = self.situation, self.aim
+        cut = here.view.cut_for(here.tokens, keep_tokens)
+        before = sum(sum(here.tokens[index]) for index in staying(here) if index < cut.message)
+        return aim.limit_tokens - here.fixed_tokens - aim.layer_tokens - before
 
     async def _rung(self, rung: object, edits: Sequence[Edit]) -> tuple[Edit, ...]:
         """Return what one rung does beyond the edits so far; nothing where it frees nothing, fails or breaks a rule."""

@@ -25,6 +25,11 @@ AGENTSCOPE: Final = Profile(
             f"{_FILE}:103 The summary replaces the compressed messages",
             "there is no cheaper step before it",
         ),
+        "summary.prepare": Value(
+            False,
+            f"{_FILE}:103 The agent then continues its reasoning step",
+            "the summary is made when it is due; `True` saves the wait",
+        ),
     },
     constants={
         "largest trigger ratio": Value(0.9, f"{_FILE}:74 (capped at `0.9`)"),

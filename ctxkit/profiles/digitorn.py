@@ -6,6 +6,18 @@ from ctxkit.profiles._base import Profile, Value
 
 _FILE: Final = "digitorn-context-management.txt"
 
+_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "summary": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What was discussed, decided and found, and what is still to be done.",
+        }
+    },
+    "required": ["summary"],
+}
+
 DIGITORN: Final = Profile(
     name="digitorn",
     about="Digitorn: a summary, or a cut, at three quarters of what the answer leaves, and the ten newest messages stay.",
@@ -17,6 +29,10 @@ DIGITORN: Final = Profile(
         "tool_result_limit": Value(
             100_000_000, f"{_FILE}:85 capped to ~50% of the available context", "the share is the only limit"
         ),
+        "summary_template": Value(
+            "[Summary: {summary}]", f'{_FILE}:72 "[Summary: discussed X, decided Y, found Z]"', "one text, no five fields"
+        ),
+        "summary_schema": Value(_SCHEMA, f'{_FILE}:72 "[Summary: discussed X, decided Y, found Z]"', "its one field"),
         "results.limit_ratio": Value(0.5, f"{_FILE}:85 capped to ~50% of the available context"),
         "results.limit_of": Value("available", f"{_FILE}:85 ~50% of the available context"),
         "window.max_tokens": Value(0, f"{_FILE}:43 max_tokens | int | 0"),
@@ -35,6 +51,9 @@ DIGITORN: Final = Profile(
         "triggers.automatic": Value(True, f"{_FILE}:49 auto_compact | bool | true"),
         "summary.max_tokens": Value(1024, f"{_FILE}:48 summary_max_tokens | int | 1024"),
         "summary.model": Value(None, f"{_FILE}:50 summary_brain | AgentBrain | null"),
+        "summary.prepare": Value(
+            False, f"{_FILE}:13 slower, requires LLM call", "made when it is due; `True` saves the wait"
+        ),
         "summary.reminder": Value(True, f"{_FILE}:78 a context reminder is automatically re-injected after compaction"),
     },
     constants={
