@@ -1,0 +1,331 @@
+"""Digitorn's document "Context Management" from top to bottom, by `ContextConfig.profile("digitorn")` and the real agent."""
+
+import json
+
+import pytest
+from agentscope.agent import InjectionConfig
+from agentscope.message import AssistantMsg, TextBlock
+from agentscope.tool import FunctionTool
+
+from ctxkit import ConfigError, ContextConfig
+from ctxkit.errors import ContextUnfitError
+from ctxkit.profiles import find_profile, keys_of
+from ctxkit.summary.reminder import TITLE as REMINDER
+from ctxkit.testing import ScriptedModel, call
+from ctxkit.tokens import message_chars
+from tests.host.agents import (
+    applied,
+    fetch,
+    fetches,
+    history,
+    make_agent,
+    memory_offloader,
+    orphans,
+    receipts,
+    summary_text,
+    text_of,
+    user,
+    words,
+)
+
+pytestmark = pytest.mark.asyncio
+
+SUMMARY = "discussed X, decided Y, found Z"
+QUIET = {"inject_runtime_state": False} if "inject_runtime_state" in InjectionConfig.model_fields else {}
+
+
+def digitorn(model, **settings):
+    """Return an agent on profile `digitorn`; the host adds nothing of its own to the messages."""
+    tools = settings.pop("tools", ())
+    prompt = settings.pop("prompt", "system")
+    return make_agent(
+        model,
+        config=ContextConfig.profile("digitorn", **settings),
+        tools=tools,
+        prompt=prompt,
+        offloader=memory_offloader(),
+        injection_config=InjectionConfig(**QUIET),
+    )
+
+
+def model(*script, context_size=8000, **kwargs):
+    return ScriptedModel(script or ["done"], context_size=context_size, summaries={"summary": SUMMARY}, **kwargs)
+
+
+def before(number, *, size=500):
+    """Return the messages msg1 to msg<number>, of which the agent's greeting is the first."""
+    texts = [f"msg{n} {words(size, seed=str(n))}" for n in range(1, number + 1)]
+    return [AssistantMsg(name="scribe", content=text) if n % 2 == 0 else user(text) for n, text in enumerate(texts)]
+
+
+def names(messages):
+    """Return `msgN` of each message that has one."""
+    texts = [message.content[0].text.split()[0] for message in messages if message.content[0].type == "text"]
+    return [text for text in texts if text.startswith("msg")]
+
+
+# Configuration
+
+
+@pytest.mark.row("D2")
+async def test_each_field_of_the_context_section_has_the_documents_default():
+    section = {
+        "max_tokens": 0,
+        "output_reserved": 4096,
+        "strategy": "summarize",
+        "keep_recent": 10,
+        "compression_trigger": 0.75,
+        "summary_max_tokens": 1024,
+        "auto_compact": True,
+    }
+    keys = keys_of("digitorn")
+    profile = find_profile("digitorn")
+
+    assert set(section) == set(keys)
+    said = {field: value for name, default in section.items() for field, value in keys[name].settings(default).items()}
+    assert said == {field: profile.values[field].value for field in said}
+    assert ContextConfig.profile("digitorn").summary.model is None  # summary_brain
+
+
+@pytest.mark.row("D2", "D3")
+async def test_a_brains_own_section_wins_field_by_field_and_its_pressure_is_that_of_7000_tokens():
+    brain = {"max_tokens": 8000, "output_reserved": 1000, "strategy": "truncate", "keep_recent": 6, "compression_trigger": 0.6}
+    settings: dict[str, dict[str, object]] = {}
+    for name, value in brain.items():
+        for field, converted in keys_of("digitorn")[name].settings(value).items():
+            section, _, key = field.partition(".")
+            settings.setdefault(section, {})[key] = converted
+    agent = digitorn(model(context_size=32_000), **settings)
+
+    # 0.60 * (8000 - 1000) = 4200 tokens of 4 characters.
+    assert await pressure_point(agent) == 4200
+    assert agent.context_config.summary.max_tokens == 1024  # of the execution level
+    assert agent.context_config.ladder.strategy == "truncate"
+
+
+async def pressure_point(agent) -> int:
+    """Return the estimated tokens at which a compaction is due, found by growing the context."""
+    low, high = 0, 40_000
+    while high - low > 1:
+        middle = (low + high) // 2
+        agent.state.context = [user("x" * (4 * middle - len("system")))]
+        await agent.compress_context()
+        receipt = receipts(agent)[-1]
+        low, high = (low, middle) if receipt.tokens_before >= receipt.limit_tokens else (middle, high)
+    return high
+
+
+# How auto-compact works
+
+
+@pytest.mark.row("D2")
+@pytest.mark.parametrize(("tokens", "compactions"), [(11_999, 0), (12_001, 1)])
+async def test_before_a_model_call_it_compacts_where_a_quarter_of_the_characters_exceeds_the_trigger(tokens, compactions):
+    probe = model()
+    await digitorn(probe, window={"max_tokens": 20_096}).reply(user("Go on."))
+    first = probe.chats[0].messages
+    agent = digitorn(scripted := model(), window={"max_tokens": 20_096})  # 0.75 * (20,096 - 4,096) = 12,000
+    room = 4 * tokens - message_chars(first)
+    agent.state.context = [message for n in range(20) for message in [padded(n, room // 20 + (n < room % 20))]]
+
+    await agent.reply(user("Go on."))
+
+    assert len(applied(agent)) == compactions
+    assert len(scripted.summary_requests) == compactions
+    if not compactions:
+        assert message_chars(scripted.chats[0].messages) == 4 * tokens
+
+
+def padded(number, chars):
+    text = f"note {number} {words(chars, seed=str(number))}"[:chars]
+    return user(text) if number % 2 == 0 else AssistantMsg(name="scribe", content=text)
+
+
+@pytest.mark.row("D2")
+async def test_with_auto_compact_off_only_what_would_not_fit_is_compacted():
+    long = 6_000
+    agent = digitorn(scripted := model("one", "two", context_size=16_384, enforce="cl100k"), triggers={"automatic": False})
+    agent.state.context = before(8, size=1_600)
+
+    await agent.reply(user(words(500)))
+    after_trigger = len(applied(agent))
+    await agent.reply(user(words(long)))
+
+    assert after_trigger == 0
+    assert len(applied(agent)) == 1
+    assert not any(request.refused for request in scripted.chats)
+
+
+# Compaction strategies
+
+
+@pytest.mark.row("D1")
+@pytest.mark.parametrize(
+    ("strategy", "line", "summaries"),
+    [("truncate", "[Earlier messages truncated]", 0), ("summarize", f"[Summary: {SUMMARY}]", 1)],
+)
+async def test_of_eight_messages_the_system_the_line_and_the_three_newest_are_left(strategy, line, summaries):
+    agent = digitorn(
+        scripted := model(),
+        ladder={"keep_messages": 3, "strategy": strategy},
+        overflow={"output_reserve_tokens": 1000},
+    )
+    agent.state.context = before(7)
+
+    await agent.reply(before(8)[-1])
+
+    sent = scripted.chats[0].messages
+    assert [message.role for message in sent] == ["system", "user", "user", "assistant", "user"]
+    assert text_of(sent[:1]) == "system"
+    assert line in text_of(sent[1:2]).splitlines()
+    assert names(sent) == ["msg6", "msg7", "msg8"]
+    assert len(scripted.summary_requests) == summaries
+    if summaries:
+        assert names(scripted.summary_requests[0].messages) == [f"msg{n}" for n in range(1, 9)]
+
+
+# Context reminder after compaction
+
+
+@pytest.mark.row("D5")
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+async def test_after_a_compaction_a_small_toolset_is_listed_inline(strategy):
+    agent = digitorn(
+        scripted := model(), tools=(fetch,), ladder={"strategy": strategy, "keep_messages": 3},
+        overflow={"output_reserve_tokens": 1000},
+    )
+    agent.state.context = before(7)
+
+    await agent.reply(before(8)[-1])
+
+    reminder = text_of(scripted.chats[0].messages[1:2]).partition(REMINDER)[2]
+    assert "fetch" in reminder
+
+
+@pytest.mark.row("D5")
+async def test_after_a_compaction_a_large_toolset_is_listed_by_category_with_the_meta_tool():
+    tools = [tool_named(f"github__tool_{n}") for n in range(25)]
+    agent = digitorn(
+        scripted := model(context_size=16_384), tools=tools, ladder={"keep_messages": 3}, triggers={"pressure_ratio": 0.3}
+    )
+    agent.state.context = before(7)
+
+    await agent.reply(before(8)[-1])
+
+    reminder = text_of(scripted.chats[0].messages[1:2]).partition(REMINDER)[2]
+    assert "github (25)" in reminder
+    assert "github__tool_3" not in reminder
+
+
+def tool_named(name, answer="ok"):
+    def tool(pattern: str = "") -> str:
+        """Look for something.
+
+        Args:
+            pattern (str): What to look for.
+        """
+        return answer
+
+    return FunctionTool(tool, name=name, is_read_only=True)
+
+
+# Tool result truncation
+
+
+GUIDANCE = """\
+RESULT TRUNCATED: showing {kept} of 5000 results from filesystem.find.
+The full result was too large for the context window.
+To see more results, you can:
+- Use a more specific pattern or filter (e.g. '*.py', 'src/**')
+- Search for a specific filename or keyword instead of listing everything
+- Ask the user to narrow their request
+Do NOT guess or invent results you haven't seen. Only report what is shown above."""
+
+
+@pytest.mark.row("D6")
+async def test_of_5000_paths_the_first_200_are_shown_and_the_guidance_says_so():
+    paths = [f"/home/user/project/src/module_{n:04}/file_{n:04}.py" for n in range(5000)]
+    find = tool_named("filesystem.find", json.dumps(paths, indent=1))
+    # Half of what is available is (11,200 - 4,096) / 2 = 3,552 tokens.
+    scripted = model(call("filesystem.find", pattern="*"), "done", context_size=11_200, enforce="cl100k")
+    agent = digitorn(scripted, tools=[find])
+
+    await agent.reply(user("List all files."))
+
+    shown = text_of(scripted.chats[1].messages)
+    assert GUIDANCE.format(kept=200) in shown
+    assert [path for path in paths if path in shown] == paths[:200]
+    result_tokens = scripted.chats[1].input_tokens - scripted.chats[0].input_tokens
+    assert 0.9 * 3552 < result_tokens <= 3552
+
+
+@pytest.mark.row("D6")
+async def test_a_result_of_less_than_half_of_what_is_available_stays_whole_however_long_it_is():
+    paths = [f"/home/user/project/src/module_{n:04}/file_{n:04}.py" for n in range(3000)]
+    find = tool_named("filesystem.find", json.dumps(paths, indent=1))
+    scripted = model(call("filesystem.find", pattern="*"), "done", context_size=131_072)
+    agent = digitorn(scripted, tools=[find])
+
+    await agent.reply(user("List all files."))
+
+    assert json.dumps(paths, indent=1) in text_of(scripted.chats[1].messages)
+
+
+# Compaction cooldown
+
+
+@pytest.mark.row("D7")
+async def test_after_a_compaction_two_turns_go_without_one_though_the_pressure_stays_above_the_trigger():
+    size = {"context_size": 16_384}
+    agent = digitorn(scripted := model(*["done"] * 9, **size), overflow={"output_reserve_tokens": 1000})
+    agent.state.context = before(24, size=700)  # the ten that are kept are over the trigger by themselves
+
+    compactions = []
+    for turn in range(8):
+        await agent.reply(user(f"Turn {turn}. {words(40, seed=str(turn))}"))
+        compactions.append(len(applied(agent)))
+
+    assert compactions[:3] == [1, 1, 1]
+    assert len(scripted.summary_requests) == compactions[-1] <= 3
+
+
+# Summary brain
+
+
+@pytest.mark.row("D4")
+async def test_a_summary_brain_makes_the_summaries_and_the_agents_model_none():
+    brain = ScriptedModel(summaries={"summary": "from the small model"}, model="qwen2.5:3b", context_size=32_000)
+    agent = digitorn(
+        scripted := model(),
+        summary={"model": brain},
+        ladder={"keep_messages": 3},
+        overflow={"output_reserve_tokens": 1000},
+    )
+    agent.state.context = before(7)
+
+    await agent.reply(before(8)[-1])
+
+    assert not scripted.summary_requests
+    assert len(brain.summary_requests) == 1
+    assert "[Summary: from the small model]" in summary_text(agent)
+
+
+# Emergency compaction
+
+
+@pytest.mark.row("D8")
+async def test_on_overflow_half_the_window_and_half_of_keep_recent_are_left_without_a_summary_and_it_is_retried_once():
+    agent = digitorn(
+        scripted := model("done", context_size=32_000, enforce="cl100k", limit=6_000), triggers={"pressure_ratio": 0.9}
+    )
+    agent.state.context = before(19, size=300)
+
+    await agent.reply(before(20, size=300)[-1])
+
+    refused, retried = scripted.chats
+    assert refused.refused
+    assert not retried.refused
+    assert not scripted.summary_requests
+    assert retried.input_tokens <= 0.5 * 32_000
+    assert names(retried.messages) == [f"msg{n}" for n in range(16, 21)]  # 10 // 2
+    print(text_of(retried.messages[1:2]))
