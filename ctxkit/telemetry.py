@@ -72,6 +72,13 @@ SMALL_WINDOW: Final = "ctxkit.window.small"
 CACHE_BROKEN: Final = "ctxkit.cache.broken"
 """A request's beginning is not that of the request before, though nothing was compressed: `component`, `stable_tokens`."""
 
+MEMORY_WRITTEN: Final = "ctxkit.memory.written"
+"""What left the context was written to memory: `plan_id`, `path`, `is_extractive`, `input_tokens`, `output_tokens`. Told at
+the next reasoning step."""
+
+MEMORY_FAILED: Final = "ctxkit.memory.failed"
+"""What left the context could not be written to memory yet: `plan_id`, `problem`. Told at the next reasoning step."""
+
 HOOK_FAILED: Final = "ctxkit.hook.failed"
 """A user's hook raised: `hook`, `problem`."""
 

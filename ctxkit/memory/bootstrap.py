@@ -53,8 +53,9 @@ class Bootstrap:
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None, config: MemoryConfig) -> None:
-        self._directory = None if directory is None else Path(os.path.normpath(Path.cwd() / directory))
-        self._config = config
+        self._directory = None if directory is None else Path(directory).absolute()
+        self.config = config
+        """Names, caps and hooks."""
         self._texts: OrderedDict[tuple[str, str], tuple[Signature, str]] = OrderedDict()
         self._named: set[str] = set()
 
@@ -65,7 +66,7 @@ class Bootstrap:
             session_id: The session, for the hooks.
             agent: The agent's name, for the hooks.
         """
-        if not self._config.bootstrap_names and not self._config.bootstrap_hooks:
+        if not self.config.bootstrap_names and not self.config.bootstrap_hooks:
             return ""
         here = (session_id, agent)
         signature = await asyncio.to_thread(self._look)
@@ -73,14 +74,12 @@ class Bootstrap:
         if known is not None and known[0] == signature:
             self._texts.move_to_end(here)
             return known[1]
-        found = await asyncio.to_thread(self._read, signature)
-        for hook in self._config.bootstrap_hooks:
+        found: Mapping[str, str] = await asyncio.to_thread(self._read, signature)
+        for hook in self.config.bootstrap_hooks:
             directory = None if self._directory is None else str(self._directory)
             about = BootstrapFiles(session_id=session_id, agent=agent, directory=directory, files=found)
             found = await _hooked(hook, about)
-        text = render(
-            found, file_chars=self._config.bootstrap_file_chars, total_chars=self._config.bootstrap_total_chars
-        )
+        text = render(found, file_chars=self.config.bootstrap_file_chars, total_chars=self.config.bootstrap_total_chars)
         self._texts[here] = (signature, text)
         while len(self._texts) > _SESSIONS:
             self._texts.popitem(last=False)
@@ -88,7 +87,7 @@ class Bootstrap:
 
     def _look(self) -> Signature:
         """Return what tells the files as they are from others."""
-        names = self._config.bootstrap_names
+        names = self.config.bootstrap_names
         if self._directory is None:
             return (None,) * len(names)
         try:
@@ -104,9 +103,9 @@ class Bootstrap:
         found: dict[str, str] = {}
         if self._directory is None or not any(signature):
             return found
-        most = _BYTES_PER_CHAR * (self._config.bootstrap_total_chars + 1)
+        most = _BYTES_PER_CHAR * (self.config.bootstrap_total_chars + 1)
         with Directory.at(self._directory, create=False) as folder:
-            for name, there in zip(self._config.bootstrap_names, signature, strict=True):
+            for name, there in zip(self.config.bootstrap_names, signature, strict=True):
                 if there is None:
                     continue
                 try:

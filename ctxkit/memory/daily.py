@@ -24,7 +24,7 @@ class DailyFiles:
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(os.path.normpath(Path.cwd() / root))
+        self.root = Path(root).absolute()
 
     async def append(self, entry: Flushed, key: str) -> bool:
         """Append an entry to the file of its day, and return whether it was not there yet.

@@ -60,6 +60,10 @@ class Flushed:
     """What is to be injected into the context, so that the conversation can go on."""
     is_extractive: bool
     """Whether no model has written it: then both texts say so."""
+    input_tokens: int = 0
+    """What writing it cost, as the provider told it."""
+    output_tokens: int = 0
+    """As above."""
 
     @property
     def path(self) -> str:

@@ -1,5 +1,6 @@
 """`Memory`: what left contexts, written down once and durably, and found again."""
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
@@ -160,7 +161,8 @@ class Memory:
         written = await writer.write(messages)
         if written.failures:
             logger.warning("on the way to memory: %s", "; ".join(written.failures))
-        day, clock = day_and_clock(about["at"], self._time_zone)
+        # In a thread: a zone may be read from a file.
+        day, clock = await asyncio.to_thread(day_and_clock, about["at"], self._time_zone)
         entry = Flushed(
             id=identifier,
             session_id=about["session_id"],
@@ -171,6 +173,8 @@ class Memory:
             daily=written.daily,
             memory=written.memory,
             is_extractive=written.is_extractive,
+            input_tokens=0 if written.usage is None else written.usage.input_tokens,
+            output_tokens=0 if written.usage is None else written.usage.output_tokens,
         )
         await self._log.add(MEMORY, identifier, entry.to_json())
         return await self.flushed(identifier)

@@ -57,7 +57,9 @@ def parse_sections(text: str) -> Mapping[str, Any] | str:
     heads = list(_HEAD.finditer(text))
     ends = [head.start() for head in heads[1:]] + [len(text)]
     found = {
-        head[1].lower(): said for head, end in zip(heads, ends, strict=True) if (said := text[head.end() : end].strip())
+        head[1].lower(): said
+        for head, end in zip(heads, ends, strict=False)
+        if (said := text[head.end() : end].strip())
     }
     if found:
         first = next(iter(found.values()))
