@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         HistoryConfig,
         HooksConfig,
         LadderConfig,
+        MemoryConfig,
         OffloadConfig,
         OverflowConfig,
         Price,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ctxkit.engine.hooks import AfterCompression, BeforeCompression
     from ctxkit.errors import (
         ConfigError,
+        ConfigFileError,
         ContextUnfitError,
         CtxkitError,
         NewerFormatError,
@@ -43,14 +45,18 @@ if TYPE_CHECKING:
     from ctxkit.host.compression import CompressionMiddleware
     from ctxkit.host.context_config import ContextConfig
     from ctxkit.host.events import ContextEvent
+    from ctxkit.host.memory import MemoryMiddleware
+    from ctxkit.host.rules import RulesMiddleware
     from ctxkit.host.session import SessionMiddleware
     from ctxkit.host.steering import Steering
     from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
     from ctxkit.ledger import Deed, ToolAdapter, register_tool_adapter
+    from ctxkit.memory import BootstrapFiles, Flushed, Memory, MemoryHit
     from ctxkit.offload import Entry, FileLimits, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
     from ctxkit.offload.redact import SecretRedactor
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
+    from ctxkit.rules import Facts, Rule, RuleAgent, RuleKinds, rules_of, with_auto_compact
     from ctxkit.sessions import (
         MemorySessionStore,
         Retention,
@@ -65,8 +71,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AfterCompression",
     "BeforeCompression",
+    "BootstrapFiles",
     "CompressionMiddleware",
     "ConfigError",
+    "ConfigFileError",
     "ContextConfig",
     "ContextEvent",
     "ContextUnfitError",
@@ -77,13 +85,19 @@ __all__ = [
     "Edit",
     "EditKind",
     "Entry",
+    "Facts",
     "FileLimits",
     "FileStore",
+    "Flushed",
     "HistoryConfig",
     "HooksConfig",
     "HostCodec",
     "LadderConfig",
     "LocalWorkspace",
+    "Memory",
+    "MemoryConfig",
+    "MemoryHit",
+    "MemoryMiddleware",
     "MemorySessionStore",
     "MemoryStore",
     "NewerFormatError",
@@ -101,6 +115,10 @@ __all__ = [
     "Restored",
     "ResultsConfig",
     "Retention",
+    "Rule",
+    "RuleAgent",
+    "RuleKinds",
+    "RulesMiddleware",
     "SecretRedactor",
     "SessionLockedError",
     "SessionLocks",
@@ -128,7 +146,9 @@ __all__ = [
     "WireRequest",
     "prefix_audit",
     "register_tool_adapter",
+    "rules_of",
     "wire_request",
+    "with_auto_compact",
 ]
 
 _ROOMS: Final = {
@@ -137,6 +157,7 @@ _ROOMS: Final = {
         "HistoryConfig",
         "HooksConfig",
         "LadderConfig",
+        "MemoryConfig",
         "OffloadConfig",
         "OverflowConfig",
         "Price",
@@ -149,6 +170,7 @@ _ROOMS: Final = {
     "ctxkit.engine.hooks": ("AfterCompression", "BeforeCompression"),
     "ctxkit.errors": (
         "ConfigError",
+        "ConfigFileError",
         "ContextUnfitError",
         "CtxkitError",
         "NewerFormatError",
@@ -167,11 +189,14 @@ _ROOMS: Final = {
     "ctxkit.host.compression": ("CompressionMiddleware",),
     "ctxkit.host.context_config": ("ContextConfig",),
     "ctxkit.host.events": ("ContextEvent",),
+    "ctxkit.host.memory": ("MemoryMiddleware",),
+    "ctxkit.host.rules": ("RulesMiddleware",),
     "ctxkit.host.session": ("SessionMiddleware",),
     "ctxkit.host.steering": ("Steering",),
     "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
     "ctxkit.ledger": ("Deed", "ToolAdapter", "register_tool_adapter"),
+    "ctxkit.memory": ("BootstrapFiles", "Flushed", "Memory", "MemoryHit"),
     "ctxkit.offload": (
         "Entry",
         "FileLimits",
@@ -184,6 +209,7 @@ _ROOMS: Final = {
     ),
     "ctxkit.offload.redact": ("SecretRedactor",),
     "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
+    "ctxkit.rules": ("Facts", "Rule", "RuleAgent", "RuleKinds", "rules_of", "with_auto_compact"),
     "ctxkit.sessions": (
         "MemorySessionStore",
         "Retention",
