@@ -116,7 +116,7 @@ async def test_written_again_nothing_is_asked_and_nothing_is_appended(tmp_path):
     assert diary(tmp_path).count("ctxkit:entry") == 1
 
 
-class Down(Exception):
+class DownError(Exception):
     """The process dies here."""
 
 
@@ -130,11 +130,11 @@ class Mortal(MemoryStore):
     async def append(self, session_id: str, records: Any) -> str:
         self.left -= 1
         if self.left == 0:
-            raise Down
+            raise DownError
         reference = await super().append(session_id, records)
         self.left -= 1
         if self.left == 0:
-            raise Down
+            raise DownError
         return reference
 
 
@@ -148,7 +148,7 @@ async def test_a_crash_at_any_change_loses_nothing_and_writes_nothing_twice(tmp_
         of = memory(store, directory=str(tmp_path))
         await of.leave(leaving())
         await of.write("plan-1", writer(GOOD))
-    except Down:
+    except DownError:
         died = True
     assert died == (at <= 8)
     store.left = float("inf")

@@ -1,0 +1,404 @@
+"""A real agent's memory: what leaves its context is in the daily file, is found again, and stands in its prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agentscope.agent import Agent
+from agentscope.message import TextBlock
+from agentscope.tool import FunctionTool
+
+from ctxkit import (
+    CompressionMiddleware,
+    ContextConfig,
+    LocalWorkspace,
+    MemoryConfig,
+    MemoryMiddleware,
+    MemoryStore,
+    telemetry,
+)
+from ctxkit.memory import Flushed
+from ctxkit.summary.extractive import MARK
+from ctxkit.testing import ScriptedModel, call
+from tests.host.agents import (
+    applied,
+    events_of,
+    fetches,
+    history,
+    make_agent,
+    memory_offloader,
+    number_of,
+    summary_text,
+    told,
+    user,
+)
+
+# The host's own tools and skills read files on the event loop.
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.may_block("the host's workspace blocks; memory has its own tests"),
+]
+
+ENTRY = "[DAILY]\n- The number of old-0 was looked up.\n- Ticket AB-1234 is open.\n[MEMORY]\nOld topics are done; AB-1234 is next."
+
+
+def an_agent(memory: MemoryMiddleware, script: Any = ("Done.",), *, offloader: Any = None, **kwargs: Any) -> Agent:
+    """Return an agent whose context has to be compressed before its first answer."""
+    model = kwargs.pop("model", None) or ScriptedModel(
+        list(script), context_size=14_000, memories=kwargs.pop("memories", ENTRY)
+    )
+    config = ContextConfig(trigger_ratio=0.3, **kwargs.pop("settings", {}))
+    middlewares = [CompressionMiddleware(), memory]
+    agent = make_agent(model, config=config, offloader=offloader, middlewares=middlewares, **kwargs)
+    agent.state.context.extend(history(14, size=350))
+    return agent
+
+
+def diary(root: Path) -> str:
+    """Return all daily files."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((root / "memory").glob("????-??-??.md")))
+
+
+async def use(agent: Agent, **arguments: Any) -> str:
+    """Return what the tool answers the agent."""
+    async for response in agent.toolkit.call_tool(call("search_memory", **arguments), agent.state):
+        last = response
+    return "\n".join(block.text for block in last.content)
+
+
+@pytest.mark.row("C4")
+async def test_what_leaves_is_summarised_by_the_model_and_appended_to_the_daily_file(tmp_path):
+    async with MemoryMiddleware() as memory:
+        agent = an_agent(memory, offloader=LocalWorkspace(workdir=str(tmp_path)))
+        await agent.reply(user("And now?"))
+    [receipt] = applied(agent)
+    text = diary(tmp_path)
+    assert f"<!-- ctxkit:entry {receipt.plan_id} -->" in text
+    assert "- Ticket AB-1234 is open." in text
+    assert f"session {agent.state.session_id}\n" in text
+    [request] = agent.model.memory_requests
+    sent = "\n".join(block.text for message in request.messages for block in message.content)
+    assert number_of("old-0") in sent
+    assert "[DAILY]" in sent
+
+
+@pytest.mark.row("C4")
+async def test_where_the_model_fails_the_entry_is_extractive_and_marked_as_such(tmp_path):
+    async with MemoryMiddleware() as memory:
+        agent = an_agent(memory, offloader=LocalWorkspace(workdir=str(tmp_path)), memories=OSError("down"))
+        await agent.reply(user("And now?"))
+    assert "collected by code: no model could summarise)" in diary(tmp_path)
+    assert MARK in diary(tmp_path)
+    assert "Question 0: what of old-0?" in diary(tmp_path)
+
+
+@pytest.mark.row("C5")
+async def test_one_call_gives_the_entry_and_the_text_to_be_injected_and_no_reply_waits_for_it(tmp_path):
+    told_of: list[Flushed] = []
+    gate = asyncio.Event()
+
+    async def slow(_: Any) -> str:
+        await gate.wait()
+        return ENTRY
+
+    async with MemoryMiddleware(tmp_path, context_summary_callback=told_of.append) as memory:
+        agent = an_agent(memory, memories=slow)
+        await agent.reply(user("And now?"))
+        assert told_of == []
+        gate.set()
+    [entry] = told_of
+    assert (entry.id, entry.is_extractive) == (applied(agent)[0].plan_id, False)
+    assert entry.memory == "Old topics are done; AB-1234 is next."
+    assert entry.daily in diary(tmp_path)
+    assert len(agent.model.memory_requests) == 1
+
+
+@pytest.mark.row("C5")
+@pytest.mark.parametrize("shape", ["claude", "generator", "chunks", "awaitable"])
+async def test_a_function_of_ones_own_may_write_and_answer_in_any_shape(tmp_path, shape):
+    async def chunks():
+        for piece in (ENTRY[:20], ENTRY[20:]):
+            yield {"choices": [{"delta": {"content": piece}}]}
+
+    async def later():
+        return ENTRY
+
+    shapes = {
+        "claude": lambda _: {"role": "assistant", "content": [{"type": "text", "text": ENTRY}]},
+        "generator": lambda _: iter([ENTRY[:20], ENTRY[20:]]),
+        "chunks": lambda _: chunks(),
+        "awaitable": lambda _: later(),
+    }
+    async with MemoryMiddleware(tmp_path, model=shapes[shape]) as memory:
+        agent = an_agent(memory)
+        await agent.reply(user("And now?"))
+    assert "- Ticket AB-1234 is open." in diary(tmp_path)
+    assert "collected by code" not in diary(tmp_path)
+    assert agent.model.memory_requests == []
+
+
+@pytest.mark.row("C10")
+async def test_the_agent_finds_what_was_written_also_when_its_context_was_cleared(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = an_agent(memory)
+        await agent.reply(user("And now?"))
+    agent.state.context.clear()
+    agent.state.summary = ""
+    async with MemoryMiddleware(tmp_path) as memory:
+        script = [call("search_memory", query="AB-1234"), "It is open."]
+        fresh = make_agent(ScriptedModel(script), middlewares=[CompressionMiddleware(), memory])
+        await fresh.reply(user("What of AB-1234?"))
+        [result] = [
+            block for message in fresh.state.context for block in message.content if block.type == "tool_result"
+        ]
+        said = "\n".join(block.text for block in result.output)
+        assert result.state == "success"
+        assert "Ticket AB-1234 is open." in said
+        assert "memory/" in said
+        assert "<recalled nonce=" in said
+        [hit] = await (await memory.memory_of(fresh)).search("AB-1234", 1)
+        assert hit.entry.session_id == agent.state.session_id
+
+
+@pytest.mark.row("C10")
+async def test_a_context_is_remembered_by_hand_before_it_is_cleared_and_once(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = an_agent(memory)
+        entry = await memory.remember(agent)
+        assert entry is not None
+        assert await memory.remember(agent) == entry
+        assert diary(tmp_path).count("- Ticket AB-1234 is open.") == 1
+        agent.state.context.clear()
+        assert await memory.remember(agent) is None
+        assert [hit.entry for hit in await (await memory.memory_of(agent)).search("AB-1234", 1)] == [entry]
+
+
+@pytest.mark.row("C10")
+async def test_an_answer_of_the_tool_keeps_to_its_limit_and_nothing_found_is_said(tmp_path):
+    long = (
+        "[DAILY]\n"
+        + "\n".join(f"- The river {n} was measured at station {n * 7}." for n in range(120))
+        + "\n[MEMORY]\nx"
+    )
+    async with MemoryMiddleware(tmp_path, config=MemoryConfig(max_tokens=8000)) as memory:
+        model = ScriptedModel(["Done."], context_size=60_000, memories=long)
+        agent = an_agent(memory, model=model, settings={"offload": {"recall_tokens": 200}})
+        await memory.remember(agent)
+        await agent.reply(user("Hello."))
+        said = await use(agent, query="river measured")
+        assert await agent.model.count_tokens([user(said)], None) <= 230
+        assert "river" in said
+        assert "Nothing in memory for 'zebra'" in await use(agent, query="zebra")
+
+
+@pytest.mark.row("C10")
+async def test_agents_that_share_a_toolkit_search_their_own_memory_and_another_ones_tool_stays(tmp_path, caplog):
+    def search_memory(query: str) -> str:
+        """Search.
+
+        Args:
+            query (str): What.
+        """
+        return "mine"
+
+    async with MemoryMiddleware(tmp_path) as memory:
+        tool = FunctionTool(search_memory, is_read_only=True)
+        agent = an_agent(memory, tools=[tool])
+        await agent.reply(user("Hello."))
+        assert await agent.toolkit.get_tool("search_memory") is tool
+        assert "another tool named 'search_memory'" in caplog.text
+    async with MemoryMiddleware(tmp_path / "a") as one, MemoryMiddleware(tmp_path / "b") as other:
+        first, second = an_agent(one), an_agent(other, memories="[DAILY]\n- Nothing much.\n[MEMORY]\nx")
+        second.toolkit = first.toolkit
+        await one.remember(first)
+        await first.reply(user("Hello."))
+        await second.reply(user("Hello."))
+        assert "AB-1234 is open" in await use(first, query="AB-1234")
+        assert "Nothing in memory for 'AB-1234'" in await use(second, query="AB-1234")
+
+
+@pytest.mark.row("O18")
+async def test_bootstrap_files_stand_in_the_system_prompt_within_their_caps(tmp_path):
+    (tmp_path / "OPENCLAW.md").write_text("Be kind to crabs. " * 400, encoding="utf-8")
+    (tmp_path / "MEMORY.md").write_text("The user is called Ada.", encoding="utf-8")
+    names = ("OPENCLAW.md", "MISSING.md", "MEMORY.md")
+    async with MemoryMiddleware(tmp_path, config=MemoryConfig(bootstrap_names=names)) as memory:
+        agent = make_agent(ScriptedModel(["Hello."]), middlewares=[CompressionMiddleware(), memory])
+        await agent.reply(user("Hi."))
+    prompt = agent.model.chats[0].messages[0].get_text_content()
+    assert prompt.startswith("You look things up.\n\n# Workspace files\n\n## OPENCLAW.md\n\nBe kind to crabs.")
+    assert "OPENCLAW.md is cut here" in prompt
+    assert "## MEMORY.md\n\nThe user is called Ada." in prompt
+    assert "MISSING.md" not in prompt
+    part = prompt.partition("## OPENCLAW.md\n\n")[2].partition("\n\n## MEMORY.md")[0]
+    assert 4_900 < len(part) <= 5_000
+
+
+@pytest.mark.row("O18")
+async def test_the_prompt_is_the_same_bytes_in_all_requests_until_a_file_changes(tmp_path):
+    path = tmp_path / "AGENTS.md"
+    path.write_text("Version one.", encoding="utf-8")
+    async with MemoryMiddleware(tmp_path) as memory:
+        model = ScriptedModel([*fetches(3), "Done.", "Again."])
+        agent = make_agent(model, middlewares=[CompressionMiddleware(), memory])
+        await agent.reply(user("Fetch three."))
+        prompts = [request.messages[0].get_text_content() for request in model.chats]
+        assert len(set(prompts)) == 1
+        path.write_text("Version two is longer.", encoding="utf-8")
+        await agent.reply(user("Again."))
+    assert model.chats[-1].messages[0].get_text_content() == prompts[0].replace(
+        "Version one.", "Version two is longer."
+    )
+
+
+@pytest.mark.row("O18")
+async def test_hooks_add_context_before_the_session_starts(tmp_path):
+    config = MemoryConfig(bootstrap_hooks=[lambda about: {**about.files, "TODAY.md": f"You serve {about.agent}."}])
+    async with MemoryMiddleware(tmp_path, config=config) as memory:
+        agent = make_agent(ScriptedModel(["Hello."]), middlewares=[CompressionMiddleware(), memory])
+        await agent.reply(user("Hi."))
+    assert "## TODAY.md\n\nYou serve scribe." in agent.model.chats[0].messages[0].get_text_content()
+
+
+@pytest.mark.row("O19")
+async def test_the_prompt_says_how_to_recall_from_memory_where_the_tool_is_there(tmp_path):
+    for wanted in (True, False):
+        async with MemoryMiddleware(tmp_path, config=MemoryConfig(search_tool=wanted)) as memory:
+            agent = make_agent(ScriptedModel(["Hello."]), middlewares=[CompressionMiddleware(), memory])
+            await agent.reply(user("Hi."))
+        assert ("# Memory\n" in agent.model.chats[0].messages[0].get_text_content()) == wanted
+        assert ("search_memory" in str(agent.model.chats[0].tools)) == wanted
+
+
+@pytest.mark.row("C4")
+async def test_what_a_closed_process_left_unwritten_is_written_once_at_the_next_start(tmp_path):
+    async def never(_: Any) -> str:
+        await asyncio.Event().wait()
+        return ENTRY
+
+    impatient = MemoryConfig(close_timeout_s=0)
+    workspace = LocalWorkspace(workdir=str(tmp_path))
+    async with MemoryMiddleware(config=impatient) as memory:
+        agent = an_agent(memory, offloader=workspace, memories=never)
+        await agent.reply(user("And now?"))
+    assert not (tmp_path / "memory").exists()
+    for _ in range(2):
+        async with MemoryMiddleware() as memory:
+            model = ScriptedModel(["Hello."], memories=ENTRY)
+            again = make_agent(
+                model,
+                offloader=LocalWorkspace(workdir=str(tmp_path)),
+                middlewares=[CompressionMiddleware(), memory],
+                state=agent.state,
+            )
+            await again.reply(user("Hi."))
+    assert diary(tmp_path).count("- Ticket AB-1234 is open.") == 1
+    assert f"<!-- ctxkit:entry {applied(agent)[0].plan_id} -->" in diary(tmp_path)
+
+
+@pytest.mark.row("C4")
+async def test_a_memory_that_fails_stops_no_reply_and_is_told(tmp_path, caplog):
+    (tmp_path / "memory").write_text("a file where the folder should be")
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = an_agent(memory, ["One.", *fetches(1), "Two."])
+        events = await events_of(agent.reply_stream(user("And now?")))
+        await memory._tasks.finish(10)
+        events += await events_of(agent.reply_stream(user("And then?")))
+    assert "memory.failed" in told(events)
+    assert "could not be appended" in caplog.text
+    assert len(applied(agent)) >= 1
+
+
+async def test_an_entry_is_told_in_the_stream_with_what_it_cost(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = an_agent(memory, ["One.", "Two."])
+        await agent.reply(user("And now?"))
+        await memory._tasks.finish(10)
+        events = await events_of(agent.reply_stream(user("And then?")))
+    [event] = [event for event in events if getattr(event, "name", "") == telemetry.MEMORY_WRITTEN]
+    assert event.value["plan_id"] == applied(agent)[0].plan_id
+    assert event.value["input_tokens"] > 0
+    assert not event.value["is_extractive"]
+
+
+async def test_a_compression_by_hand_is_written_too_and_flush_can_be_turned_off(tmp_path):
+    for wanted in (True, False):
+        root = tmp_path / str(wanted)
+        async with MemoryMiddleware(root, config=MemoryConfig(flush=wanted)) as memory:
+            compression = CompressionMiddleware()
+            agent = make_agent(
+                ScriptedModel(["Hello."], context_size=8000, memories=ENTRY), middlewares=[memory, compression]
+            )
+            agent.state.context.extend(history(14, size=350))
+            await compression.compact(agent)
+        assert (root / "memory").exists() == wanted
+
+
+async def test_messages_in_the_agents_own_store_are_not_stored_twice():
+    offloader = memory_offloader()
+    async with MemoryMiddleware() as memory:
+        agent = an_agent(memory, offloader=offloader)
+        await agent.reply(user("And now?"))
+    kinds = [entry.kind async for entry in offloader.store.list("ctxkit-memory")]
+    assert kinds == ["leaving", "memory", "done"]
+
+
+async def test_without_a_store_or_a_directory_memory_lasts_as_long_as_the_process_and_says_so(caplog):
+    async with MemoryMiddleware() as memory:
+        agent = an_agent(memory)
+        await agent.reply(user("And now?"))
+        await memory._tasks.finish(10)
+        assert "in this process alone" in caplog.text
+        assert await (await memory.memory_of(agent)).search("AB-1234")
+
+
+async def test_beside_no_compression_middleware_it_searches_and_fills_the_prompt(tmp_path):
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = make_agent(ScriptedModel([call("search_memory", query="x"), "Hello."]), middlewares=[memory])
+        await agent.reply(user("Hi."))
+    assert "Be brief." in agent.model.chats[0].messages[0].get_text_content()
+    assert "Nothing in memory" in str(agent.state.context[-1].content)
+
+
+async def test_a_store_without_a_directory_keeps_memory_without_files(tmp_path):
+    store = MemoryStore()
+    async with MemoryMiddleware(store=store, name="ada") as memory:
+        agent = an_agent(memory, offloader=LocalWorkspace(workdir=str(tmp_path)))
+        await agent.reply(user("And now?"))
+    assert not (tmp_path / "memory").exists()
+    assert "memory" in [entry.kind async for entry in store.list("ada")]
+
+
+async def test_secrets_reach_neither_the_file_nor_the_store(tmp_path):
+    token = "ghp_" + "a1B2" * 9
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = an_agent(memory, memories=f"[DAILY]\n- The token is {token}.\n[MEMORY]\n{token}")
+        agent.state.context[0].content.append(TextBlock(text=f"My token is {token}."))
+        await agent.reply(user("And now?"))
+    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"REDACTED" in everything
+    assert token.encode() not in everything
+
+
+async def test_a_summary_is_still_made_beside_memory(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = an_agent(memory)
+        await agent.reply(user("And now?"))
+    assert "Next steps as of summary" in summary_text(agent)
+
+
+async def test_two_middlewares_in_the_wrong_order_work_too(tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+    async with MemoryMiddleware(tmp_path) as memory:
+        model = ScriptedModel(["Done."], context_size=8000, memories=ENTRY)
+        agent = make_agent(
+            model, config=ContextConfig(trigger_ratio=0.5), middlewares=[memory, CompressionMiddleware()]
+        )
+        agent.state.context.extend(history(14, size=350))
+        await agent.reply(user("And now?"))
+    assert "AB-1234" in diary(tmp_path)
