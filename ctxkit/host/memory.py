@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
@@ -14,18 +13,12 @@ from agentscope.middleware import MiddlewareBase
 from ctxkit import telemetry
 from ctxkit.config import MemoryConfig
 from ctxkit.errors import ConfigError, CtxkitError
-from ctxkit.host import _compat
 from ctxkit.host._attached import attached_to
-from ctxkit.host._codec import HostCodec
+from ctxkit.host._memories import Memories, store_of
 from ctxkit.host._memory_tool import INSTRUCTIONS, MemoryAccess, SearchMemory, register
-from ctxkit.host._port import HostModel, window_of
 from ctxkit.host._tasks import OwnedTasks
-from ctxkit.host.context_config import settings_of
-from ctxkit.memory import LOG_NAME, Bootstrap, CallableModel, Leaving, Memory, MemoryWriter
-from ctxkit.offload import FileStore, MemoryStore
-from ctxkit.offload.redact import redactor_of
+from ctxkit.memory import LOG_NAME, Leaving, Memory, MemoryWriter
 from ctxkit.sessions.lanes import PROCESS_LANES
-from ctxkit.tokens import count_text, load_counter
 
 if TYPE_CHECKING:
     import os
@@ -38,7 +31,6 @@ if TYPE_CHECKING:
     from ctxkit.engine.hooks import AfterCompression
     from ctxkit.memory import Flushed
     from ctxkit.offload import Store
-    from ctxkit.port import ModelPort
 
 logger = logging.getLogger("ctxkit")
 
@@ -77,17 +69,11 @@ class MemoryMiddleware(MiddlewareBase):
         if model is not None and not callable(model):
             msg = f"MemoryMiddleware.model is {model!r}: give a chat model of AgentScope's, a function, or None."
             raise ConfigError(msg)
-        self._directory = None if directory is None else str(Path(directory).absolute())
-        self._own_store = FileStore(self._directory) if self._directory is not None and store is None else None
-        self._store = store if store is not None else self._own_store
-        self._model = model
-        self._name = name
-        self._callback = context_summary_callback
-        self._config = config
+        self._memories = Memories(
+            directory, store, model=model, name=name, callback=context_summary_callback, config=config
+        )
         self._tasks = OwnedTasks()
-        self._memories: WeakKeyDictionary[Agent, Memory] = WeakKeyDictionary()
         self._access: WeakKeyDictionary[Agent, MemoryAccess] = WeakKeyDictionary()
-        self._bootstraps: WeakKeyDictionary[Agent, Bootstrap] = WeakKeyDictionary()
         self._resumed: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()
 
     async def list_tools(self) -> list[ToolBase]:
@@ -96,15 +82,7 @@ class MemoryMiddleware(MiddlewareBase):
 
     async def memory_of(self, agent: Agent) -> Memory:
         """Return the memory of an agent that has this middleware: search it, or listen to what is written."""
-        store = self._store if self._store is not None else await _store_of(agent)
-        known = self._memories.get(agent)
-        if known is not None and (store is None or known.store is store):
-            return known
-        shared = next((memory for memory in self._memories.values() if memory.store is store), None)
-        if shared is None:
-            shared = self._made(agent, store)
-        self._memories[agent] = shared
-        return shared
+        return await self._memories.of(agent)
 
     async def remember(self, agent: Agent, messages: Sequence[Msg] | None = None) -> Flushed | None:
         """Write messages to memory now, and wait for it; the context stays as it is.
@@ -127,7 +105,7 @@ class MemoryMiddleware(MiddlewareBase):
         memory, session_id = await self.memory_of(agent), agent.state.session_id
         await memory.leave(Leaving(id=digest, session_id=session_id, agent=agent.name, messages=chosen))
         async with PROCESS_LANES.enter(_lane(session_id)):
-            return await memory.write(digest, await self._writer(agent))
+            return await memory.write(digest, await self._memories.writer_of(agent))
 
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
@@ -147,21 +125,17 @@ class MemoryMiddleware(MiddlewareBase):
     async def on_system_prompt(self, agent: Agent, current_prompt: str) -> str:
         """Return the prompt with the bootstrap files and how to use memory; the same bytes until a file changes."""
         try:
-            config = self._config_of(agent)
-            bootstrap = self._bootstraps.get(agent)
-            if bootstrap is None or bootstrap.config is not config:
-                store = self._store if self._store is not None else await _store_of(agent)
-                bootstrap = self._bootstraps[agent] = Bootstrap(self._directory_for(store), config)
+            bootstrap = await self._memories.bootstrap_of(agent)
             files = await bootstrap.text(agent.state.session_id, agent.name)
         except Exception:
             logger.exception("ctxkit could not add to the system prompt of agent %r", agent.name)
             return current_prompt
-        parts = (current_prompt, files, INSTRUCTIONS if config.search_tool else "")
+        parts = (current_prompt, files, INSTRUCTIONS if bootstrap.config.search_tool else "")
         return "\n\n".join(part for part in parts if part)
 
     async def after_compression(self, agent: Agent, record: AfterCompression) -> None:
         """Note durably what left the context, and begin to write it; called by ctxkit."""
-        if not record.taken or not self._config_of(agent).flush:
+        if not record.taken or not self._memories.config_of(agent).flush:
             return
         memory = await self.memory_of(agent)
         leaving = Leaving(
@@ -169,20 +143,18 @@ class MemoryMiddleware(MiddlewareBase):
             session_id=record.session_id,
             agent=record.agent,
             messages=tuple(record.taken),
-            store=await _store_of(agent),
+            store=await store_of(agent),
             keys=record.keys,
         )
-        work = self._left(agent, memory, leaving, await self._writer(agent))
+        work = self._left(agent, memory, leaving, await self._memories.writer_of(agent))
         # Whoever is cancelled leaves, and what left the context is noted all the same.
         await asyncio.shield(self._tasks.start(work, name=f"ctxkit-memory-note-{agent.name}"))
 
     async def aclose(self) -> None:
         """Wait for entries that are being written, as long as the config allows; the rest is written at the next start."""
-        configs = [self._config_of(agent) for agent in list(self._memories)] or [self._config or MemoryConfig()]
-        await self._tasks.finish(max(config.close_timeout_s for config in configs))
+        await self._tasks.finish(self._memories.patience_s)
         await self._tasks.aclose()
-        if self._own_store is not None:
-            await self._own_store.aclose()
+        await self._memories.aclose()
 
     async def __aenter__(self) -> Self:
         """Return the middleware itself."""
@@ -193,7 +165,7 @@ class MemoryMiddleware(MiddlewareBase):
         await self.aclose()
 
     async def _begin(self, agent: Agent) -> None:
-        config, memory = self._config_of(agent), await self.memory_of(agent)
+        config, memory = self._memories.config_of(agent), await self.memory_of(agent)
         if config.search_tool:
             access = self._access.get(agent)
             if access is None or access.memory is not memory:
@@ -202,7 +174,7 @@ class MemoryMiddleware(MiddlewareBase):
         session_id = agent.state.session_id
         if config.flush and self._resumed.get(agent) != session_id:
             self._resumed[agent] = session_id
-            work = self._resume(agent.name, session_id, memory, await self._writer(agent))
+            work = self._resume(agent.name, session_id, memory, await self._memories.writer_of(agent))
             self._tasks.start(work, name=f"ctxkit-memory-resume-{agent.name}")
 
     async def _resume(self, agent: str, session_id: str, memory: Memory, writer: MemoryWriter) -> None:
@@ -249,71 +221,7 @@ class MemoryMiddleware(MiddlewareBase):
             cost = {"input_tokens": entry.input_tokens, "output_tokens": entry.output_tokens}
             tell(telemetry.MEMORY_WRITTEN, plan_id=entry.id, path=entry.path, is_extractive=entry.is_extractive, **cost)
 
-    def _made(self, agent: Agent, store: Store | None) -> Memory:
-        if store is None:
-            logger.warning(
-                "agent %r has no store, so its memory is kept in this process alone: give MemoryMiddleware a directory",
-                agent.name,
-            )
-        config = self._config_of(agent)
-        memory = Memory(
-            MemoryStore() if store is None else store,
-            HostCodec(),
-            directory=self._directory_for(store),
-            time_zone=config.time_zone,
-            name=self._name,
-            redactor=redactor_of(settings_of(agent.context_config).privacy),
-        )
-        if self._callback is not None:
-            memory.listen(self._callback)
-        return memory
-
-    def _directory_for(self, store: Store | None) -> str | None:
-        """Return where the files are: the directory given, or that of the agent's own store."""
-        if self._directory is not None or self._store is not None:
-            return self._directory
-        return str(store.root) if isinstance(store, FileStore) else None
-
-    def _config_of(self, agent: Agent) -> MemoryConfig:
-        return self._config or settings_of(agent.context_config).memory
-
-    async def _writer(self, agent: Agent) -> MemoryWriter:
-        """Return what writes for an agent: with this middleware's model, the summaries', or the agent's own."""
-        settings = settings_of(agent.context_config)
-        own = HostModel(agent.model, window=window_of(agent))
-        chosen = self._model if self._model is not None else settings.summary.model
-        model: ModelPort = own
-        if chosen is not None:
-            is_hosts = hasattr(chosen, "generate_structured_output")
-            model = HostModel(chosen) if is_hosts else CallableModel(chosen, context_size=own.context_size)
-        counter = await load_counter()
-
-        async def count(text: str) -> int:
-            return await count_text(text, counter)
-
-        return MemoryWriter(
-            model=model,
-            codec=HostCodec(),
-            config=settings.summary,
-            max_tokens=self._config_of(agent).max_tokens,
-            count=count,
-            redactor=redactor_of(settings.privacy),
-        )
-
 
 def _lane(session_id: str) -> str:
     """Return the lane on which entries of a session are written one after another."""
     return f"memory:{session_id}"
-
-
-async def _store_of(agent: Agent) -> Store | None:
-    """Return the store into which an agent's content goes; `None` where there is none."""
-    for middleware in _compat.middlewares_of(agent):
-        engine_of = getattr(middleware, "engine_of", None)
-        if callable(engine_of):
-            try:
-                store: Store | None = (await engine_of(agent)).guard.store
-            except ConfigError:
-                break  # ctxkit cannot serve it, and has said why
-            return store
-    return getattr(agent.offloader, "store", None)

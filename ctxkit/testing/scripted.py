@@ -285,10 +285,12 @@ class ScriptedModel(ChatModelBase):
     async def _remember(self, messages: Sequence[Msg]) -> Said:
         number = len(self.memory_requests)
         entry = f"[DAILY]\n- Entry {number} of the diary.\n[MEMORY]\nWhere things stood at entry {number}."
-        said = entry if self._memories is None else self._memories
-        said = said(messages) if callable(said) else said
-        said = await said if inspect.isawaitable(said) else said
-        return said if isinstance(said, str | BaseException) else json.dumps(said, ensure_ascii=False)
+        said = self._memories(messages) if callable(self._memories) else self._memories
+        if inspect.isawaitable(said):
+            said = await said
+        if isinstance(said, str | BaseException):
+            return said
+        return entry if said is None else json.dumps(said, ensure_ascii=False)
 
     async def _usage(self, request: ScriptedRequest, blocks: Sequence[AnswerBlock], started: float) -> ChatUsage:
         texts = [text for block in blocks for text in _texts(block)]

@@ -352,7 +352,7 @@ async def test_without_a_store_or_a_directory_memory_lasts_as_long_as_the_proces
         agent = an_agent(memory)
         await agent.reply(user("And now?"))
         await memory._tasks.finish(10)
-        assert "in this process alone" in caplog.text
+        assert "as long as this process" in caplog.text
         assert await (await memory.memory_of(agent)).search("AB-1234")
 
 

@@ -18,6 +18,7 @@ from ctxkit.memory.entry import BY_CODE, day_and_clock, end_mark, section
 from ctxkit.memory.memory import LOG_NAME, OVERDUE_S
 from ctxkit.offload import FileStore, MemoryStore, StoreOffloader
 from ctxkit.offload.offloader import told_keys
+from ctxkit.testing.suites._cancel import at_each_await
 from tests.unit.fakes import FakeCodec
 from tests.unit.memory.fakes import GOOD, NOON, leaving, memory, writer
 
@@ -162,25 +163,26 @@ async def test_a_crash_at_any_change_loses_nothing_and_writes_nothing_twice(tmp_
 
 
 @pytest.mark.asyncio
-async def test_a_cancellation_at_any_await_leaves_what_can_be_finished_once(tmp_path):
-    for steps in range(1, 200):
-        store, where = MemoryStore(), tmp_path / str(steps)
-        of = memory(store, directory=str(where))
+@pytest.mark.parametrize("when", ["early", "late"])
+async def test_a_cancellation_at_any_await_leaves_what_can_be_finished_once(tmp_path, when):
+    stores: list[MemoryStore] = []
+
+    async def left_and_written(number: int) -> None:
+        stores.append(MemoryStore())
+        of = memory(stores[-1], directory=str(tmp_path / str(number)))
         await of.leave(leaving())
-        task = asyncio.create_task(of.write("plan-1", writer(GOOD)))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        is_over = task.done()
-        task.cancel()
-        await asyncio.wait([task])
+        await of.write("plan-1", writer(GOOD))
+
+    cancelled = await at_each_await(left_and_written, when=when)
+    assert cancelled > 5
+    for number, store in enumerate(stores):
+        where = tmp_path / str(number)
         after = memory(store, directory=str(where))
+        await after.leave(leaving())  # whoever was cancelled then has not been told that it was noted
         for identifier in await after.unfinished("s1"):
             await after.write(identifier, writer(GOOD))
         assert await after.unfinished("s1") == []
         assert diary(where).count("- The parser was fixed.") == 1
-        if is_over:
-            return
-    pytest.fail("it never ended")
 
 
 @given(cut=st.integers(min_value=0), before=st.text(max_size=40), key=st.sampled_from(["plan-1", "a~b"]))
