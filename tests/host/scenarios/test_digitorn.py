@@ -1,17 +1,17 @@
 """Digitorn's document "Context Management" from top to bottom, by `ContextConfig.profile("digitorn")` and the real agent."""
 
 import json
+import math
 
 import pytest
 from agentscope.agent import InjectionConfig
-from agentscope.message import AssistantMsg, TextBlock
+from agentscope.message import AssistantMsg
 from agentscope.tool import FunctionTool
 
 from ctxkit import ConfigError, ContextConfig
-from ctxkit.errors import ContextUnfitError
 from ctxkit.profiles import find_profile, keys_of
 from ctxkit.summary.reminder import TITLE as REMINDER
-from ctxkit.testing import ScriptedModel, call
+from ctxkit.testing import ScriptedModel, call, overflow_error
 from ctxkit.tokens import message_chars
 from tests.host.agents import (
     applied,
@@ -89,7 +89,13 @@ async def test_each_field_of_the_context_section_has_the_documents_default():
 
 @pytest.mark.row("D2", "D3")
 async def test_a_brains_own_section_wins_field_by_field_and_its_pressure_is_that_of_7000_tokens():
-    brain = {"max_tokens": 8000, "output_reserved": 1000, "strategy": "truncate", "keep_recent": 6, "compression_trigger": 0.6}
+    brain = {
+        "max_tokens": 8000,
+        "output_reserved": 1000,
+        "strategy": "truncate",
+        "keep_recent": 6,
+        "compression_trigger": 0.6,
+    }
     settings: dict[str, dict[str, object]] = {}
     for name, value in brain.items():
         for field, converted in keys_of("digitorn")[name].settings(value).items():
@@ -120,7 +126,9 @@ async def pressure_point(agent) -> int:
 
 @pytest.mark.row("D2")
 @pytest.mark.parametrize(("tokens", "compactions"), [(11_999, 0), (12_001, 1)])
-async def test_before_a_model_call_it_compacts_where_a_quarter_of_the_characters_exceeds_the_trigger(tokens, compactions):
+async def test_before_a_model_call_it_compacts_where_a_quarter_of_the_characters_exceeds_the_trigger(
+    tokens, compactions
+):
     probe = model()
     await digitorn(probe, window={"max_tokens": 20_096}).reply(user("Go on."))
     first = probe.chats[0].messages
@@ -144,7 +152,9 @@ def padded(number, chars):
 @pytest.mark.row("D2")
 async def test_with_auto_compact_off_only_what_would_not_fit_is_compacted():
     long = 6_000
-    agent = digitorn(scripted := model("one", "two", context_size=16_384, enforce="cl100k"), triggers={"automatic": False})
+    agent = digitorn(
+        scripted := model("one", "two", context_size=16_384, enforce="cl100k"), triggers={"automatic": False}
+    )
     agent.state.context = before(8, size=1_600)
 
     await agent.reply(user(words(500)))
@@ -191,7 +201,9 @@ async def test_of_eight_messages_the_system_the_line_and_the_three_newest_are_le
 @pytest.mark.parametrize("strategy", ["truncate", "summarize"])
 async def test_after_a_compaction_a_small_toolset_is_listed_inline(strategy):
     agent = digitorn(
-        scripted := model(), tools=(fetch,), ladder={"strategy": strategy, "keep_messages": 3},
+        scripted := model(),
+        tools=(fetch,),
+        ladder={"strategy": strategy, "keep_messages": 3},
         overflow={"output_reserve_tokens": 1000},
     )
     agent.state.context = before(7)
@@ -206,7 +218,10 @@ async def test_after_a_compaction_a_small_toolset_is_listed_inline(strategy):
 async def test_after_a_compaction_a_large_toolset_is_listed_by_category_with_the_meta_tool():
     tools = [tool_named(f"github__tool_{n}") for n in range(25)]
     agent = digitorn(
-        scripted := model(context_size=16_384), tools=tools, ladder={"keep_messages": 3}, triggers={"pressure_ratio": 0.3}
+        scripted := model(context_size=16_384),
+        tools=tools,
+        ladder={"keep_messages": 3},
+        triggers={"pressure_ratio": 0.3},
     )
     agent.state.context = before(7)
 
@@ -328,4 +343,130 @@ async def test_on_overflow_half_the_window_and_half_of_keep_recent_are_left_with
     assert not scripted.summary_requests
     assert retried.input_tokens <= 0.5 * 32_000
     assert names(retried.messages) == [f"msg{n}" for n in range(16, 21)]  # 10 // 2
-    print(text_of(retried.messages[1:2]))
+    line, _, note = text_of(retried.messages[1:2]).partition("\n")
+    assert line == "[Earlier messages truncated]"
+    assert REMINDER in note
+    assert text_of(retried.messages[2:]) == text_of(before(20, size=300)[-5:])
+
+
+@pytest.mark.row("D8")
+async def test_on_overflow_what_is_oversized_among_the_newest_is_cut_too_and_a_second_refusal_is_raised():
+    agent = digitorn(
+        scripted := model(context_size=32_000, enforce="cl100k", limit=6_000), triggers={"pressure_ratio": 0.9}
+    )
+    agent.state.context = [*before(4, size=300), AssistantMsg(name="scribe", content=f"msg5 {words(9_000)}")]
+
+    await agent.reply(before(6, size=300)[-1])
+
+    refused, retried = scripted.chats
+    assert refused.refused
+    assert not retried.refused
+    assert "<<<TRUNCATED>>>" in text_of(retried.messages)
+    assert "msg6" in names(retried.messages)
+
+
+@pytest.mark.row("D8")
+async def test_the_model_is_asked_again_once_and_no_more():
+    refusals = [overflow_error("openai", limit_tokens=31_000, needed_tokens=33_000 - 1_000 * n) for n in range(3)]
+    agent = digitorn(scripted := model(*refusals, context_size=32_000))
+    agent.state.context = before(9, size=600)
+
+    with pytest.raises(Exception, match="maximum context length"):
+        await agent.reply(before(6, size=300)[-1])
+
+    assert len(scripted.chats) == 2
+
+
+# Provider auto-detection
+
+
+@pytest.mark.row("D10")
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [
+        ("deepseek-chat", 131_072),
+        ("gpt-4o", 128_000),
+        ("gpt-4o-mini", 128_000),
+        ("o3", 200_000),
+        ("o3-mini", 200_000),
+        ("llama-3.3-70b-versatile", 128_000),
+        ("mistral-large-latest", 128_000),
+    ],
+)
+async def test_the_window_of_a_known_model_is_the_documents(name, window):
+    agent = digitorn(ScriptedModel(model=name, context_size=0), triggers={"chars_per_token": None})
+
+    await agent.compress_context()
+
+    assert receipts(agent)[-1].limit_tokens == math.ceil(0.75 * (window - 4096))
+
+
+@pytest.mark.row("D10")
+async def test_the_provider_is_asked_before_the_table_and_an_unknown_model_must_say():
+    asked = digitorn(ScriptedModel(model="gpt-4o", context_size=64_000), triggers={"chars_per_token": None})
+    unknown = digitorn(ScriptedModel(model="qwen2.5:14b", context_size=0))
+    told = digitorn(ScriptedModel(["done"], model="qwen2.5:14b", context_size=0), window={"max_tokens": 8_000})
+
+    await asked.compress_context()
+    with pytest.raises(ConfigError, match=r"'qwen2.5:14b' is not known"):
+        await unknown.reply(user("Hello."))
+    await told.reply(user("Hello."))
+
+    assert receipts(asked)[-1].limit_tokens == math.ceil(0.75 * (64_000 - 4096))
+
+
+# Safe split points
+
+
+@pytest.mark.row("D11")
+@pytest.mark.parametrize("keep", range(1, 13))
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+async def test_wherever_the_split_would_fall_a_call_and_its_result_stay_together(keep, strategy):
+    agent = digitorn(
+        scripted := model(context_size=16_384),
+        ladder={"keep_messages": keep, "strategy": strategy},
+        triggers={"pressure_ratio": 0.3},
+    )
+    agent.state.context = history(6, size=400)
+
+    await agent.reply(user("Go on."))
+
+    assert len(applied(agent)) == 1
+    assert orphans(agent.state.context) == orphans(scripted.chats[0].messages) == []
+
+
+# The complete example
+
+
+@pytest.mark.row("D2", "D4", "D7", "D8")
+async def test_the_complete_example_runs_as_the_document_says():
+    brain = ScriptedModel(summaries={"summary": SUMMARY}, model="qwen2.5:3b", context_size=32_000)
+    topics = [fetches(1, size=4_300, prefix=f"turn-{n}") for n in range(8)]
+    script = [step for calls in topics for step in (*calls, f"That is all. {words(60)}")]
+    # deepseek-chat names no window: the table has 131,072 for it.
+    scripted = ScriptedModel(script, model="deepseek-chat", context_size=0, enforce="cl100k", limit=131_072)
+    agent = digitorn(
+        scripted,
+        tools=(fetch,),
+        prompt="You are a test assistant. Be detailed in your responses.",
+        ladder={"keep_messages": 6},
+        triggers={"pressure_ratio": 0.15},
+        summary={"max_tokens": 512, "model": brain},
+    )
+    agent.state.context = [
+        AssistantMsg(name="scribe", content="Context management test. Each exchange fills the context.")
+    ]
+
+    compactions, estimates = [], []
+    for turn in range(8):
+        await agent.reply(user(f"Turn {turn + 1}: look up the next one."))
+        compactions.append(len(applied(agent)))
+        estimates.append(message_chars(scripted.chats[-1].messages) // 4)
+
+    # From the third turn on it is over 15% of 131,072 - 4,096; two turns of cooldown follow, the pressure is over it again.
+    assert estimates[1] < 0.15 * (131_072 - 4_096) < max(estimates[3], estimates[4])
+    assert compactions == [0, 0, 1, 1, 1, 2, 2, 2]
+    assert len(brain.summary_requests) == compactions[-1]
+    assert not scripted.summary_requests
+    assert f"[Summary: {SUMMARY}]" in summary_text(agent)
+    assert summary_text(agent).count(REMINDER) == 1
