@@ -40,7 +40,8 @@ def announce(entry: Flushed) -> None:
 async def main() -> None:
     """Read a book in one conversation, and ask about it in another one."""
     with tempfile.TemporaryDirectory() as directory:
-        Path(directory, "AGENTS.md").write_text("Answer in one sentence.", encoding="utf-8")
+        rules = Path(directory, "AGENTS.md")
+        await asyncio.to_thread(rules.write_text, "Answer in one sentence.", encoding="utf-8")
         config = MemoryConfig(time_zone="UTC")
         pages = [call("read_page", number=number) for number in range(16)]
         async with MemoryMiddleware(directory, config=config, context_summary_callback=announce) as memory:
