@@ -56,11 +56,17 @@ class OwnedTasks:
                 await asyncio.wait([task])
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait until what runs in this event loop has ended, for so many seconds at most; nothing is cancelled."""
+        """Wait until what runs in this event loop has ended, and what it starts; for so many seconds at most.
+
+        Nothing is cancelled.
+        """
         here = asyncio.get_running_loop()
-        ours = {task for task in self._tasks if task.get_loop() is here}
-        if ours:
-            await asyncio.wait(ours, timeout=timeout_s)
+        deadline = here.time() + timeout_s
+        while ours := {task for task in self._tasks if task.get_loop() is here and not task.done()}:
+            left = deadline - here.time()
+            if left <= 0:
+                return
+            await asyncio.wait(ours, timeout=left)
 
     async def aclose(self) -> None:
         """Cancel what still runs and wait for it; what runs in another event loop is cancelled there."""

@@ -17,6 +17,7 @@ from ctxkit.host._attached import attached_to
 from ctxkit.host._memories import Memories, store_of
 from ctxkit.host._memory_tool import INSTRUCTIONS, MemoryAccess, SearchMemory, register
 from ctxkit.host._tasks import OwnedTasks
+from ctxkit.host.context_config import settings_of
 from ctxkit.memory import LOG_NAME, Leaving, Memory, MemoryWriter
 from ctxkit.sessions.lanes import PROCESS_LANES
 
@@ -135,7 +136,9 @@ class MemoryMiddleware(MiddlewareBase):
 
     async def after_compression(self, agent: Agent, record: AfterCompression) -> None:
         """Note durably what left the context, and begin to write it; called by ctxkit."""
-        if not record.taken or not self._memories.config_of(agent).flush:
+        # Thinking alone is nothing to remember.
+        is_worth = any(block.type != "thinking" for message in record.taken for block in message.content)
+        if not is_worth or not self._memories.config_of(agent).flush:
             return
         memory = await self.memory_of(agent)
         leaving = Leaving(
@@ -147,8 +150,9 @@ class MemoryMiddleware(MiddlewareBase):
             keys=record.keys,
         )
         work = self._left(agent, memory, leaving, await self._memories.writer_of(agent))
-        # Whoever is cancelled leaves, and what left the context is noted all the same.
-        await asyncio.shield(self._tasks.start(work, name=f"ctxkit-memory-note-{agent.name}"))
+        # Whoever is cancelled leaves, and a store that hangs is left behind; what left the context is noted all the same.
+        task = self._tasks.start(work, name=f"ctxkit-memory-note-{agent.name}")
+        await asyncio.wait({task}, timeout=settings_of(agent.context_config).offload.timeout_s)
 
     async def aclose(self) -> None:
         """Wait for entries that are being written, as long as the config allows; the rest is written at the next start."""
@@ -199,17 +203,18 @@ class MemoryMiddleware(MiddlewareBase):
             if tell is not None:
                 tell(telemetry.MEMORY_FAILED, plan_id=leaving.id, problem=str(exc))
             return
-        work = self._written(memory, leaving, writer, tell)
+        work = self._written(agent, memory, leaving, writer, tell)
         self._tasks.start(work, name=f"ctxkit-memory-{agent.name}")
 
     async def _written(
-        self, memory: Memory, leaving: Leaving, writer: MemoryWriter, tell: Callable[..., None] | None
+        self, agent: Agent, memory: Memory, leaving: Leaving, writer: MemoryWriter, tell: Callable[..., None] | None
     ) -> None:
-        """Write an entry that nobody waits for; what fails is tried again at the next start."""
+        """Write an entry that nobody waits for; what fails is tried again at the next reply or the next start."""
         try:
             async with PROCESS_LANES.enter(_lane(leaving.session_id)):
                 entry = await memory.write(leaving.id, writer)
         except Exception as exc:
+            self._resumed.pop(agent, None)
             if isinstance(exc, CtxkitError):
                 logger.warning("nothing was written to memory for agent %r yet: %s", leaving.agent, exc)
             else:

@@ -307,10 +307,64 @@ async def test_a_memory_that_fails_stops_no_reply_and_is_told(tmp_path, caplog):
         agent = an_agent(memory, ["One.", *fetches(1), "Two."])
         events = await events_of(agent.reply_stream(user("And now?")))
         await memory._tasks.finish(10)
+        (tmp_path / "memory").unlink()
         events += await events_of(agent.reply_stream(user("And then?")))
+    assert diary(tmp_path).count(f"<!-- ctxkit:entry {applied(agent)[0].plan_id} -->") == 1
     assert "memory.failed" in told(events)
     assert "could not be appended" in caplog.text
     assert len(applied(agent)) >= 1
+
+
+class Slow(MemoryStore):
+    """A store that takes nothing into a memory until it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def append(self, session_id: str, records: Any) -> str:
+        if session_id == "ctxkit-memory":
+            self.begun.set()
+            await self.gate.wait()
+        return await super().append(session_id, records)
+
+
+@pytest.mark.row("C4")
+async def test_a_reply_that_is_cancelled_while_what_left_is_noted_loses_nothing():
+    store = Slow()
+    async with MemoryMiddleware(store=store) as memory:
+        agent = an_agent(memory)
+        task = asyncio.create_task(agent.reply(user("And now?")))
+        await store.begun.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        store.gate.set()
+    assert [entry.kind async for entry in store.list("ctxkit-memory")][-3:] == ["leaving", "memory", "done"]
+
+
+async def test_no_reply_waits_longer_than_its_time_out_for_a_store_that_hangs():
+    store = Slow()
+    async with MemoryMiddleware(store=store) as memory:
+        agent = an_agent(memory, settings={"offload": {"timeout_s": 0.05}})
+        answer = await agent.reply(user("And now?"))
+        assert answer.get_text_content() == "Done."
+        store.gate.set()
+    assert "done" in [entry.kind async for entry in store.list("ctxkit-memory")]
+
+
+@pytest.mark.row("O18")
+async def test_profile_openclaw_has_its_own_bootstrap_file_and_caps(tmp_path):
+    (tmp_path / "OPENCLAW.md").write_text("c" * 6_000, encoding="utf-8")
+    (tmp_path / "AGENTS.md").write_text("not this one", encoding="utf-8")
+    async with MemoryMiddleware(tmp_path) as memory:
+        config = ContextConfig.profile("openclaw")
+        model = ScriptedModel(["Hello."], context_size=200_000)
+        agent = make_agent(model, config=config, middlewares=[CompressionMiddleware(), memory])
+        await agent.reply(user("Hi."))
+    prompt = agent.model.chats[0].messages[0].get_text_content()
+    assert prompt.count("c" * 4_000) == 1
+    assert prompt.partition("## OPENCLAW.md\n\n")[2].partition("\n\n# Memory")[0].startswith("c" * 4_000)
+    assert "not this one" not in prompt
 
 
 async def test_an_entry_is_told_in_the_stream_with_what_it_cost(tmp_path):
