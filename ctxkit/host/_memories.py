@@ -88,7 +88,7 @@ class Memories:
     async def bootstrap_of(self, agent: Agent) -> Bootstrap:
         """Return what fills an agent's system prompt."""
         config, known = self.config_of(agent), self._bootstraps.get(agent)
-        if known is None or known.config is not config:
+        if known is None or known.config != config:
             directory = self._directory_for(await self._store_for(agent))
             known = self._bootstraps[agent] = Bootstrap(directory, config)
         return known

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from agentscope.agent import Agent
+from agentscope.agent import ContextConfig as HostContextConfig
 from agentscope.message import TextBlock
 from agentscope.tool import FunctionTool
 
@@ -37,11 +38,10 @@ from tests.host.agents import (
     user,
 )
 
-# The host's own tools and skills read files on the event loop.
-pytestmark = [
-    pytest.mark.asyncio,
-    pytest.mark.may_block("the host's workspace blocks; memory has its own tests"),
-]
+pytestmark = pytest.mark.asyncio
+
+# The host's own workspace reads files on the event loop.
+BLOCKS = pytest.mark.may_block("the host's workspace blocks; memory has its own tests")
 
 ENTRY = "[DAILY]\n- The number of old-0 was looked up.\n- Ticket AB-1234 is open.\n[MEMORY]\nOld topics are done; AB-1234 is next."
 
@@ -70,6 +70,7 @@ async def use(agent: Agent, **arguments: Any) -> str:
     return "\n".join(block.text for block in last.content)
 
 
+@BLOCKS
 @pytest.mark.row("C4")
 async def test_what_leaves_is_summarised_by_the_model_and_appended_to_the_daily_file(tmp_path):
     async with MemoryMiddleware() as memory:
@@ -86,6 +87,7 @@ async def test_what_leaves_is_summarised_by_the_model_and_appended_to_the_daily_
     assert "[DAILY]" in sent
 
 
+@BLOCKS
 @pytest.mark.row("C4")
 async def test_where_the_model_fails_the_entry_is_extractive_and_marked_as_such(tmp_path):
     async with MemoryMiddleware() as memory:
@@ -274,6 +276,7 @@ async def test_the_prompt_says_how_to_recall_from_memory_where_the_tool_is_there
         assert ("search_memory" in str(agent.model.chats[0].tools)) == wanted
 
 
+@BLOCKS
 @pytest.mark.row("C4")
 async def test_what_a_closed_process_left_unwritten_is_written_once_at_the_next_start(tmp_path):
     async def never(_: Any) -> str:
@@ -419,6 +422,7 @@ async def test_beside_no_compression_middleware_it_searches_and_fills_the_prompt
     assert "Nothing in memory" in str(agent.state.context[-1].content)
 
 
+@BLOCKS
 async def test_a_store_without_a_directory_keeps_memory_without_files(tmp_path):
     store = MemoryStore()
     async with MemoryMiddleware(store=store, name="ada") as memory:
@@ -456,3 +460,17 @@ async def test_two_middlewares_in_the_wrong_order_work_too(tmp_path, caplog):
         agent.state.context.extend(history(14, size=350))
         await agent.reply(user("And now?"))
     assert "AB-1234" in diary(tmp_path)
+
+
+async def test_with_the_hosts_own_config_files_are_read_once_too(tmp_path):
+    asked: list[str] = []
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    async with MemoryMiddleware(tmp_path) as memory:
+        model = ScriptedModel([*fetches(2), "Done."])
+        agent = make_agent(model, config=HostContextConfig(), middlewares=[CompressionMiddleware(), memory])
+        bootstrap = await memory._memories.bootstrap_of(agent)
+        read = bootstrap._read
+        bootstrap._read = lambda signature: asked.append("read") or read(signature)
+        await agent.reply(user("Fetch two."))
+        assert await memory._memories.bootstrap_of(agent) is bootstrap
+    assert asked == ["read"]
