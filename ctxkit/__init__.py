@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TriggersConfig,
         WindowConfig,
     )
+    from ctxkit.config_file import Brain, ConfigFile, LoadedConfig, load_config_file
     from ctxkit.engine.hooks import AfterCompression, BeforeCompression
     from ctxkit.errors import (
         ConfigError,
@@ -72,8 +73,10 @@ __all__ = [
     "AfterCompression",
     "BeforeCompression",
     "BootstrapFiles",
+    "Brain",
     "CompressionMiddleware",
     "ConfigError",
+    "ConfigFile",
     "ConfigFileError",
     "ContextConfig",
     "ContextEvent",
@@ -93,6 +96,7 @@ __all__ = [
     "HooksConfig",
     "HostCodec",
     "LadderConfig",
+    "LoadedConfig",
     "LocalWorkspace",
     "Memory",
     "MemoryConfig",
@@ -144,6 +148,7 @@ __all__ = [
     "TriggersConfig",
     "WindowConfig",
     "WireRequest",
+    "load_config_file",
     "prefix_audit",
     "register_tool_adapter",
     "rules_of",
@@ -167,6 +172,7 @@ _ROOMS: Final = {
         "TriggersConfig",
         "WindowConfig",
     ),
+    "ctxkit.config_file": ("Brain", "ConfigFile", "LoadedConfig", "load_config_file"),
     "ctxkit.engine.hooks": ("AfterCompression", "BeforeCompression"),
     "ctxkit.errors": (
         "ConfigError",

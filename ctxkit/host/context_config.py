@@ -28,12 +28,17 @@ from ctxkit.config import (
     TriggersConfig,
     WindowConfig,
 )
+from ctxkit.config_file import LoadedConfig, load_config_file
 from ctxkit.errors import ConfigError
 from ctxkit.host import _compat
+from ctxkit.host._brains import model_of
 from ctxkit.profiles import find_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from os import PathLike
+
+    from ctxkit.host._brains import MakeModel
 
     CompleteContextConfig = HostContextConfig
 else:
@@ -143,6 +148,50 @@ class ContextConfig(CompleteContextConfig):
             is_merged = isinstance(value, Mapping) and isinstance(base, Mapping) and setting in _SECTIONS
             settings[setting] = {**base, **value} if is_merged else value
         return cls(**settings)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        agent: str | None = None,
+        *,
+        make_model: MakeModel | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return the settings that a YAML or JSON file has for an agent, on the profile that it names.
+
+        It reads a file, so call it before the event loop runs, or in a thread. A file's rules are for `RulesMiddleware`:
+        see `load_config_file`, which also takes own kinds of rules.
+
+        Args:
+            path: The file.
+            agent: The agent's id in the file; `None` takes the only one that there is, or what holds for all.
+            make_model: Makes the model of a `summary_brain`; AgentScope's own classes are taken where it returns `None`.
+            environment: Where `{{env.NAME}}` is looked up; the process's own where unset.
+
+        Raises:
+            ConfigFileError: The file cannot be read, or cannot be used; the message has a line for each thing that is wrong.
+            ConfigError: There is no such agent, or no model for the brain.
+        """
+        return cls.from_loaded(load_config_file(path, environment=environment).config(agent), make_model=make_model)
+
+    @classmethod
+    def from_loaded(cls, loaded: LoadedConfig, *, make_model: MakeModel | None = None) -> Self:
+        """Return the settings that a file which was loaded has for an agent.
+
+        Args:
+            loaded: What `load_config_file(path).config(agent)` returned.
+            make_model: Makes the model of a `summary_brain`; AgentScope's own classes are taken where it returns `None`.
+
+        Raises:
+            ConfigError: Settings that do not go together, or no model for the brain.
+        """
+        settings: dict[str, Any] = loaded.host_fields()
+        settings |= {section: values for section in _SECTIONS if (values := loaded.section(section))}
+        if loaded.summary_brain is not None:
+            model = model_of(loaded.summary_brain, make_model=make_model)
+            settings["summary"] = {**settings.get("summary", {}), "model": model}
+        return cls.profile(loaded.profile, **settings)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with changes, checked as at construction.

@@ -9,11 +9,14 @@ from typing import Any, Final, NamedTuple
 
 from ctxkit.config.checks import did_you_mean
 from ctxkit.errors import ConfigError
+from ctxkit.rules.actions import CompactContext
+from ctxkit.rules.conditions import Always
 from ctxkit.rules.kinds import RuleKinds
 from ctxkit.rules.rule import Rule, check_ids
 
 _FIELDS: Final = tuple(field.name for field in fields(Rule))
 _NEEDED: Final = ("id", "condition", "action")
+_ANY: Final[dict[str, Any]] = {"id": "any", "condition": Always(), "action": CompactContext()}
 _NAMED: Final = re.compile(r"^\w+\.(\w+) is ")
 """How the checks of a section name the field that they refuse."""
 
@@ -58,13 +61,15 @@ def read_rule(data: object, kinds: RuleKinds) -> tuple[Rule | None, list[Problem
     if not isinstance(data, Mapping):
         return None, [Problem((), f"is {data!r}: give a mapping with {', '.join(_NEEDED)}.")]
     problems = _misfits(data, _FIELDS, _NEEDED)
-    parts = {key: value for key, value in data.items() if key in _FIELDS}
+    parts: dict[str, Any] = {key: value for key, value in data.items() if key in _FIELDS}
     for name, known in (("condition", kinds.conditions), ("action", kinds.actions)):
         if name in parts:
             parts[name], found = _read_kind(parts[name], known)
             problems += [Problem((name, *problem.path), problem.text) for problem in found]
-    made = None if problems else _made(Rule, parts, problems)
-    return made, problems
+    for name in ("id", "on", "cooldown"):
+        if name in parts:
+            _made(Rule, {**_ANY, name: parts[name]}, problems)
+    return (None if problems else Rule(**parts)), problems
 
 
 def _read_kind(data: object, known: Mapping[str, type[Any]]) -> tuple[object, list[Problem]]:

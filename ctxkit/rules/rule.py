@@ -67,7 +67,7 @@ def with_auto_compact(
     *,
     compression_trigger: float = 0.75,
     strategy: CompactStrategy = "summarize",
-    keep_recent: int = 10,
+    keep_recent: int | None = 10,
     summary_max_tokens: int = 1024,
 ) -> tuple[Rule, ...]:
     """Return rules, and before them one that compresses where none of them does.

@@ -228,7 +228,7 @@ junk = st.recursive(
 )
 
 
-@given(st.fixed_dictionaries({name: junk for name in ("turn", "reply_id", "tool_calls", "fired")}) | junk)
+@given(st.fixed_dictionaries(dict.fromkeys(("turn", "reply_id", "tool_calls", "fired"), junk)) | junk)
 def test_anything_else_in_its_place_is_nothing_remembered(data):
     memory = RuleMemory.from_json(data)
     assert memory.turn >= 0
