@@ -18,6 +18,7 @@ from ctxkit import telemetry
 from ctxkit.errors import ConfigError
 from ctxkit.host import _compat, _sessions
 from ctxkit.host._session_agent import AgentSession, Keeping
+from ctxkit.host._session_profile import session_settings
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import ContextEvent, context_event
 from ctxkit.sessions import COMPRESSION_GRACE_S, SessionLocks, maintain
@@ -104,6 +105,24 @@ class SessionMiddleware(MiddlewareBase):
         self._left_alone: WeakSet[Agent] = WeakSet()
         self._tasks: set[asyncio.Task[None]] = set()
         self._maintained_at = float("-inf")
+
+    @classmethod
+    def profile(cls, name: str, store: SessionStore, **overrides: Any) -> Self:
+        """Return a middleware with a system's settings of sessions, for example `SessionMiddleware.profile("openclaw", store)`.
+
+        Args:
+            name: A profile, as `ContextConfig.profile` takes it.
+            store: Where sessions are saved.
+            **overrides: Arguments of this class that win over the profile's. `retention` and `locks` as mappings are merged
+                with the profile's field by field.
+
+        Raises:
+            ConfigError: There is no such profile, or a setting that cannot work.
+        """
+        settings, own_locks = session_settings(name, overrides)
+        made = cls(store, **settings)
+        made._own_locks = own_locks or made._own_locks
+        return made
 
     async def attach(self, agent: Agent) -> Restored | None:
         """Give an agent what is saved of its session, now and not at its first reply.

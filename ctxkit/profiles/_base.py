@@ -1,6 +1,7 @@
 """What a profile is: values for settings, each with the place in a system's document that it comes from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,11 +38,10 @@ class Profile:
     def section(self, name: str) -> dict[str, Any]:
         """Return the values of one section by field; empty where the profile says nothing of it."""
         start = f"{name}."
-        return {key.removeprefix(start): each.value for key, each in self.values.items() if key.startswith(start)}
+        return {
+            key.removeprefix(start): deepcopy(each.value) for key, each in self.values.items() if key.startswith(start)
+        }
 
     def host_fields(self) -> dict[str, Any]:
         """Return the values of the fields that stand in no section."""
-        return {key: each.value for key, each in self.values.items() if "." not in key}
-
-    def __iter__(self) -> Iterator[tuple[str, Value]]:
-        return iter(self.values.items())
+        return {key: deepcopy(each.value) for key, each in self.values.items() if "." not in key}

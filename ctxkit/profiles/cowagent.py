@@ -27,6 +27,7 @@ COWAGENT: Final = Profile(
         ),
         "summary.placement": Value("first_user", f"{_FILE}:119 **injected into the first user message**"),
         "summary.timing": Value("next_turn", f"{_FILE}:122 takes effect from the next turn onward"),
+        "memory.on_overflow": Value(True, f"{_FILE}:155 All current messages are summarized and written to memory"),
         "overflow.result_chars": Value(10_000, f"{_FILE}:158 tool results limited to 10K chars"),
         "overflow.text_chars": Value(10_000, f"{_FILE}:158 user text to 10K"),
         "overflow.max_turns": Value(5, f"{_FILE}:158 max 5 turns"),

@@ -30,7 +30,9 @@ DIGITORN: Final = Profile(
             100_000_000, f"{_FILE}:85 capped to ~50% of the available context", "the share is the only limit"
         ),
         "summary_template": Value(
-            "[Summary: {summary}]", f'{_FILE}:72 "[Summary: discussed X, decided Y, found Z]"', "one text, no five fields"
+            "[Summary: {summary}]",
+            f'{_FILE}:72 "[Summary: discussed X, decided Y, found Z]"',
+            "one text, no five fields",
         ),
         "summary_schema": Value(_SCHEMA, f'{_FILE}:72 "[Summary: discussed X, decided Y, found Z]"', "its one field"),
         "results.limit_ratio": Value(0.5, f"{_FILE}:85 capped to ~50% of the available context"),

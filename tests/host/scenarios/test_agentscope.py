@@ -4,21 +4,18 @@ import json
 
 import pytest
 from agentscope.agent import Agent
-from agentscope.message import AssistantMsg
 from agentscope.middleware import MiddlewareBase
-from agentscope.tool import FunctionTool, Toolkit
+from agentscope.tool import FunctionTool
 
 from ctxkit import CompressionMiddleware, ConfigError, ContextConfig, LocalWorkspace
 from ctxkit.testing import ScriptedModel, call
 from tests.host.agents import (
     applied,
-    fetch,
     fetches,
     history,
     make_agent,
     memory_offloader,
     orphans,
-    receipts,
     summary_text,
     text_of,
     user,
