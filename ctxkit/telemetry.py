@@ -77,7 +77,8 @@ MEMORY_WRITTEN: Final = "ctxkit.memory.written"
 the next reasoning step."""
 
 MEMORY_FAILED: Final = "ctxkit.memory.failed"
-"""What left the context could not be written to memory yet: `plan_id`, `problem`. Told at the next reasoning step."""
+"""What left the context could not be written to memory yet: `plan_id` (None where no compression took it), `problem`. Told
+at the next reasoning step."""
 
 HOOK_FAILED: Final = "ctxkit.hook.failed"
 """A user's hook raised: `hook`, `problem`."""

@@ -19,6 +19,9 @@ class MemoryConfig:
     unset, for people read the files. Machines in several zones that share a memory need a name here."""
     flush: bool = True
     """Write to memory what a compression takes out of the context."""
+    on_overflow: bool = False
+    """Write the whole context to memory when a provider refuses a request for its size, as CowAgent does; the smaller request
+    is sent meanwhile."""
     max_tokens: int = 2000
     """Most tokens of what one entry and the text to be injected have together, at least 50."""
     close_timeout_s: float = 30.0
@@ -38,7 +41,7 @@ class MemoryConfig:
     names to texts that one returns takes the place of the files. Coroutine functions are awaited."""
 
     def __post_init__(self) -> None:
-        for name in ("flush", "search_tool"):
+        for name in ("flush", "on_overflow", "search_tool"):
             switch(self, name)
         whole(self, "max_tokens", least=50)
         whole(self, "search_hits", least=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ctxkit.offload import OffloadGuard
     from ctxkit.port import AgentPort, Codec
     from ctxkit.tokens import Counter, Weight
+
+logger = logging.getLogger("ctxkit")
 
 _UNSURE_RATIO = 1.5
 """Before the provider has reported a usage, a request counts as too large only from this share of its limit on: a prior
@@ -65,6 +68,8 @@ class Kit:
         """Why what was to leave the context could not be stored last time; None where it was."""
         self.listeners: tuple[Callable[[Any], Any], ...] = ()
         """Told of each compression with an `AfterCompression`, as the user's own hooks are, and behind them."""
+        self.overflow_listeners: tuple[Callable[[], None], ...] = ()
+        """Told when a provider refuses a request for its size, once a request; nobody waits for what they start."""
         self._pending: list[tuple[str, dict[str, Any]]] = []
 
     def store_through(self, guard: OffloadGuard) -> None:
@@ -104,6 +109,16 @@ class Kit:
     def save_meter(self) -> None:
         """Keep what the meter has learnt in the agent's state."""
         self.port.slot["meter"] = self.gauge.meter.state()
+
+    def tell_overflow(self) -> None:
+        """Tell that a provider has refused a request for its size; what a listener raises is logged."""
+        for listener in self.overflow_listeners:
+            try:
+                listener()
+            except Exception:
+                logger.exception(
+                    "who was told that a request was refused raised; the request is made smaller all the same"
+                )
 
     def tell_later(self, name: str, **value: object) -> None:
         """Keep an event for the next moment at which the host's stream can take it."""

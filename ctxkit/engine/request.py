@@ -127,6 +127,8 @@ class RequestFitter:
         # Remembered even where this was the last try: the host's own retry starts smaller than what was refused.
         self._kit.learnt_targets[self._memo_key()] = target
         self._refusals += 1
+        if self._refusals == 1:
+            self._kit.tell_overflow()
         if self._refusals > self._settings.overflow.retries:
             return None
         self._sent = await self._fit(await self._weighed(self._messages), target, limit, refused_tokens=tokens)

@@ -132,6 +132,7 @@ class Attachments:
         if attached is None:
             engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
             engine.listeners = (partial(_tell_middlewares, ref(agent)),)
+            engine.overflow_listeners = (partial(_tell_overflow, ref(agent)),)
             attached = self._agents[agent] = Attached(engine, offloader=None)
         else:
             attached.engine.store_through(guard)
@@ -155,3 +156,12 @@ async def _tell_middlewares(agent: ref[Agent], record: AfterCompression) -> None
             answer = tell(alive, record)
             if inspect.isawaitable(answer):
                 await answer
+
+
+def _tell_overflow(agent: ref[Agent]) -> None:
+    """Tell an agent's other middlewares that a request of its was refused, those that have `after_overflow(agent)`."""
+    alive = agent()
+    for middleware in () if alive is None else _compat.middlewares_of(alive):
+        tell = getattr(middleware, "after_overflow", None)
+        if callable(tell):
+            tell(alive)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ctxkit.memory import Flushed
     from ctxkit.offload import Store
 
+    _Place = tuple[str, str, str]
+    """A block of a context: id of its message, its type (a call and its result have one id), its id."""
+
 logger = logging.getLogger("ctxkit")
 
 
@@ -76,6 +79,8 @@ class MemoryMiddleware(MiddlewareBase):
         self._tasks = OwnedTasks()
         self._access: WeakKeyDictionary[Agent, MemoryAccess] = WeakKeyDictionary()
         self._resumed: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()
+        self._remembered: WeakKeyDictionary[Agent, frozenset[_Place]] = WeakKeyDictionary()
+        """Blocks of each agent's context that are in memory already, so that they are not written twice."""
 
     async def list_tools(self) -> list[ToolBase]:
         """Return `search_memory`, which AgentScope's service asks for; elsewhere it is registered at the first reply."""
@@ -90,7 +95,8 @@ class MemoryMiddleware(MiddlewareBase):
 
         Args:
             agent: An agent that has this middleware.
-            messages: Messages of its context; all of it where unset. The same ones are written once.
+            messages: Messages of its context; all of it where unset. The same ones are written once, and not again by
+                this middleware when they leave the context.
 
         Returns:
             What was written; `None` where there is nothing to write.
@@ -104,7 +110,11 @@ class MemoryMiddleware(MiddlewareBase):
         ids = "\n".join(f"{message.id} {len(message.content)}" for message in chosen)
         digest = blake2b(ids.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
         memory, session_id = await self.memory_of(agent), agent.state.session_id
+        known = self._remembered.get(agent, frozenset())
+        blocks = frozenset((message.id, block.type, block.id) for message in chosen for block in message.content)
         await memory.leave(Leaving(id=digest, session_id=session_id, agent=agent.name, messages=chosen))
+        still_there = {message.id for message in agent.state.context}
+        self._remembered[agent] = blocks | {block for block in known if block[0] in still_there}
         async with PROCESS_LANES.enter(_lane(session_id)):
             return await memory.write(digest, await self._memories.writer_of(agent))
 
@@ -136,23 +146,28 @@ class MemoryMiddleware(MiddlewareBase):
 
     async def after_compression(self, agent: Agent, record: AfterCompression) -> None:
         """Note durably what left the context, and begin to write it; called by ctxkit."""
-        # Thinking alone is nothing to remember.
-        is_worth = any(block.type != "thinking" for message in record.taken for block in message.content)
-        if not is_worth or not self._memories.config_of(agent).flush:
+        known = self._remembered.get(agent, frozenset())
+        taken = tuple(message for message in record.taken if _is_worth(message, known))
+        if not taken or not self._memories.config_of(agent).flush:
             return
         memory = await self.memory_of(agent)
         leaving = Leaving(
             id=record.receipt.plan_id,
             session_id=record.session_id,
             agent=record.agent,
-            messages=tuple(record.taken),
+            messages=taken,
             store=await store_of(agent),
-            keys=record.keys,
+            keys=record.keys if len(taken) == len(record.taken) else (),
         )
         work = self._left(agent, memory, leaving, await self._memories.writer_of(agent))
         # Whoever is cancelled leaves, and a store that hangs is left behind; what left the context is noted all the same.
         task = self._tasks.start(work, name=f"ctxkit-memory-note-{agent.name}")
         await asyncio.wait({task}, timeout=settings_of(agent.context_config).offload.timeout_s)
+
+    def after_overflow(self, agent: Agent) -> None:
+        """Begin to write the whole context to memory, where the config wants that; called by ctxkit."""
+        if self._memories.config_of(agent).on_overflow:
+            self._tasks.start(self._overflowed(agent), name=f"ctxkit-memory-overflow-{agent.name}")
 
     async def aclose(self) -> None:
         """Wait for entries that are being written, as long as the config allows; the rest is written at the next start."""
@@ -178,53 +193,63 @@ class MemoryMiddleware(MiddlewareBase):
         session_id = agent.state.session_id
         if config.flush and self._resumed.get(agent) != session_id:
             self._resumed[agent] = session_id
-            work = self._resume(agent.name, session_id, memory, await self._memories.writer_of(agent))
+            work = self._resume(agent, memory, await self._memories.writer_of(agent))
             self._tasks.start(work, name=f"ctxkit-memory-resume-{agent.name}")
 
-    async def _resume(self, agent: str, session_id: str, memory: Memory, writer: MemoryWriter) -> None:
-        """Write what an earlier process has left."""
+    async def _resume(self, agent: Agent, memory: Memory, writer: MemoryWriter) -> None:
+        """Write what an earlier process, or an earlier try, has left."""
+        session_id = agent.state.session_id
         try:
             for identifier in await memory.unfinished(session_id):
                 async with PROCESS_LANES.enter(_lane(session_id)):
                     await memory.write(identifier, writer)
-        except CtxkitError as exc:
-            logger.warning("the memory of agent %r could not be brought up to date: %s", agent, exc)
-        except Exception:
-            logger.exception("the memory of agent %r could not be brought up to date", agent)
+        except Exception as exc:  # noqa: BLE001 - nobody waits for it: it is told, and tried again
+            self._trouble(agent, exc)
+
+    async def _overflowed(self, agent: Agent) -> None:
+        """Write a context to memory that nobody waits for."""
+        try:
+            await self.remember(agent)
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._trouble(agent, exc)
 
     async def _left(self, agent: Agent, memory: Memory, leaving: Leaving, writer: MemoryWriter) -> None:
         """Note what left, and start to write it."""
-        attached = attached_to(agent)
-        tell = None if attached is None else attached.engine.tell_later
         try:
             await memory.leave(leaving)
-        except CtxkitError as exc:
-            logger.warning("what left the context of agent %r is not noted for memory: %s", agent.name, exc)
-            if tell is not None:
-                tell(telemetry.MEMORY_FAILED, plan_id=leaving.id, problem=str(exc))
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._trouble(agent, exc, plan_id=leaving.id)
             return
-        work = self._written(agent, memory, leaving, writer, tell)
-        self._tasks.start(work, name=f"ctxkit-memory-{agent.name}")
+        self._tasks.start(self._written(agent, memory, leaving, writer), name=f"ctxkit-memory-{agent.name}")
 
-    async def _written(
-        self, agent: Agent, memory: Memory, leaving: Leaving, writer: MemoryWriter, tell: Callable[..., None] | None
-    ) -> None:
-        """Write an entry that nobody waits for; what fails is tried again at the next reply or the next start."""
+    async def _written(self, agent: Agent, memory: Memory, leaving: Leaving, writer: MemoryWriter) -> None:
+        """Write an entry that nobody waits for."""
         try:
             async with PROCESS_LANES.enter(_lane(leaving.session_id)):
                 entry = await memory.write(leaving.id, writer)
-        except Exception as exc:
-            self._resumed.pop(agent, None)
-            if isinstance(exc, CtxkitError):
-                logger.warning("nothing was written to memory for agent %r yet: %s", leaving.agent, exc)
-            else:
-                logger.exception("nothing was written to memory for agent %r yet", leaving.agent)
-            if tell is not None:
-                tell(telemetry.MEMORY_FAILED, plan_id=leaving.id, problem=str(exc))
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._trouble(agent, exc, plan_id=leaving.id)
             return
-        if entry is not None and tell is not None:
-            cost = {"input_tokens": entry.input_tokens, "output_tokens": entry.output_tokens}
-            tell(telemetry.MEMORY_WRITTEN, plan_id=entry.id, path=entry.path, is_extractive=entry.is_extractive, **cost)
+        attached = attached_to(agent)
+        if entry is not None and attached is not None:
+            names = ("path", "is_extractive", "input_tokens", "output_tokens")
+            about = {name: getattr(entry, name) for name in names}
+            attached.engine.tell_later(telemetry.MEMORY_WRITTEN, plan_id=entry.id, **about)
+
+    def _trouble(self, agent: Agent, error: Exception, *, plan_id: str | None = None) -> None:
+        """Tell that something is not in memory yet; what was noted is tried again at the next reply, or the next start."""
+        self._resumed.pop(agent, None)
+        unforeseen = None if isinstance(error, CtxkitError) else error
+        logger.warning("the memory of agent %r is not up to date: %s", agent.name, error, exc_info=unforeseen)
+        attached = attached_to(agent)
+        if attached is not None:
+            attached.engine.tell_later(telemetry.MEMORY_FAILED, plan_id=plan_id, problem=str(error))
+
+
+def _is_worth(message: Msg, known: frozenset[_Place]) -> bool:
+    """Whether a message has something to remember that is not in memory yet; thinking is nothing."""
+    places = ((message.id, block.type, block.id) for block in message.content)
+    return any(place not in known and place[1] != "thinking" for place in places)
 
 
 def _lane(session_id: str) -> str:

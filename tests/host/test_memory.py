@@ -355,6 +355,65 @@ async def test_no_reply_waits_longer_than_its_time_out_for_a_store_that_hangs():
     assert "done" in [entry.kind async for entry in store.list("ctxkit-memory")]
 
 
+def refused_once(script: Any, **kwargs: Any) -> ScriptedModel:
+    """Return a model whose provider has a smaller window than is known, and refuses what is larger."""
+    return ScriptedModel(list(script), context_size=40_000, limit=6_000, enforce="cl100k", memories=ENTRY, **kwargs)
+
+
+@pytest.mark.row("C7")
+async def test_when_a_provider_refuses_a_request_the_whole_context_is_written_to_memory_and_nobody_waits(tmp_path):
+    gate = asyncio.Event()
+
+    async def slow(_: str) -> str:
+        await gate.wait()
+        return ENTRY
+
+    config = MemoryConfig(on_overflow=True)
+    async with MemoryMiddleware(tmp_path, config=config, model=slow) as memory:
+        model = refused_once(["Done."])
+        agent = make_agent(model, middlewares=[CompressionMiddleware(), memory])
+        agent.state.context.extend(history(20, size=350))
+        before = len(agent.state.context)
+        answer = await agent.reply(user("And now?"))
+        assert answer.get_text_content() == "Done."
+        assert [request.refused for request in model.chats] == [True, False]
+        assert len(agent.state.context) == before + 2
+        gate.set()
+    assert diary(tmp_path).count("- Ticket AB-1234 is open.") == 1
+
+
+@pytest.mark.row("C7")
+async def test_what_was_written_at_an_overflow_is_not_written_again_when_it_leaves(tmp_path):
+    config = MemoryConfig(on_overflow=True)
+    told_of: list[Flushed] = []
+    asked: list[str] = []
+
+    def note(prompt: str) -> str:
+        asked.append(prompt)
+        return ENTRY
+
+    async with MemoryMiddleware(tmp_path, config=config, model=note, context_summary_callback=told_of.append) as memory:
+        compression = CompressionMiddleware()
+        agent = make_agent(refused_once(["Done."]), middlewares=[compression, memory])
+        agent.state.context.extend(history(20, size=350))
+        await agent.reply(user("And now?"))
+        await memory._tasks.finish(10)
+        assert len(told_of) == 1
+        assert "Question 0: what of old-0?" in "".join(asked)
+        await compression.compact(agent)
+        await memory._tasks.finish(10)
+    assert len(told_of) == 1
+
+
+@pytest.mark.row("C7")
+async def test_without_on_overflow_a_refused_request_writes_nothing(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent = make_agent(refused_once(["Done."]), middlewares=[CompressionMiddleware(), memory])
+        agent.state.context.extend(history(20, size=350))
+        await agent.reply(user("And now?"))
+    assert not (tmp_path / "memory").exists()
+
+
 @pytest.mark.row("O18")
 async def test_profile_openclaw_has_its_own_bootstrap_file_and_caps(tmp_path):
     (tmp_path / "OPENCLAW.md").write_text("c" * 6_000, encoding="utf-8")
