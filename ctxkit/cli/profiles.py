@@ -1,13 +1,13 @@
 """`ctxkit profiles`: the settings of the systems side by side, and where each of them comes from."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
 from ctxkit.errors import ConfigError
-from ctxkit.profiles import PROFILES, Profile, find_profile
+from ctxkit.profiles import PROFILES, Profile, Value, find_profile
 
 _SAME: Final = "="
 """Stands where a profile keeps ctxkit's default."""
@@ -67,14 +67,9 @@ def markdown() -> str:
     lines += _table(("setting", "default", *(each.name for each in others)), _coded(side_by_side()))
     for profile in others:
         lines += ["", f"## {profile.name}", "", f"{profile.about}", f"From: {profile.document}.", ""]
-        rows = [
-            (f"`{key}`", f"`{in_words(each.value)}`", _from(each.source), each.why)
-            for key, each in profile.values.items()
-        ]
-        lines += _table(("setting", "value", "from", "why"), rows)
+        lines += _table(("setting", "value", "from", "why"), [_row(*item) for item in profile.values.items()])
         lines += ["", "What the document says of it, and ctxkit has in every profile:", ""]
-        rows = [(key, f"`{in_words(each.value)}`", _from(each.source)) for key, each in profile.constants.items()]
-        lines += _table(("what", "value", "from"), rows)
+        lines += _table(("what", "value", "from"), [_row(*item)[:3] for item in profile.constants.items()])
     return "\n".join(lines) + "\n"
 
 
@@ -135,8 +130,13 @@ def _cell(profile: Profile, key: str) -> str:
     return _SAME if each is None else in_words(each.value)
 
 
-def _coded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _coded(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [tuple(cell if cell == _SAME else f"`{cell}`" for cell in row) for row in rows]
+
+
+def _row(key: str, each: Value) -> tuple[str, ...]:
+    """Return a row of a table in Markdown."""
+    return (f"`{key}`" if "." in key or "_" in key else key, f"`{in_words(each.value)}`", _from(each.source), each.why)
 
 
 def _from(source: str) -> str:
@@ -146,5 +146,5 @@ def _from(source: str) -> str:
     return f"line {place.rpartition(':')[2]}: `{code}`"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)]

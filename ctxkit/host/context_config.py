@@ -145,8 +145,10 @@ class ContextConfig(CompleteContextConfig):
         settings |= {section: values for section in _SECTIONS if (values := found.section(section))}
         for setting, value in overrides.items():
             base = settings.get(setting)
-            is_merged = isinstance(value, Mapping) and isinstance(base, Mapping) and setting in _SECTIONS
-            settings[setting] = {**base, **value} if is_merged else value
+            if setting in _SECTIONS and isinstance(value, Mapping) and isinstance(base, Mapping):
+                settings[setting] = {**base, **value}
+            else:
+                settings[setting] = value
         return cls(**settings)
 
     @classmethod
