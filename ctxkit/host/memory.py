@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
@@ -23,7 +24,7 @@ from ctxkit.sessions.lanes import PROCESS_LANES
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
     from agentscope.agent import Agent
     from agentscope.message import Msg
@@ -51,11 +52,9 @@ class MemoryMiddleware(MiddlewareBase):
         directory: Below it are `memory/YYYY-MM-DD.md` and the bootstrap files; the directory of the agent's own
             workspace where neither this nor `store` is given.
         store: Where memory is kept; in `directory` where unset. With a store alone there are no files.
-        model: Who writes: a chat model of AgentScope's, or a function from a prompt to a response (a text, a generator of
-            chunks, a mapping in OpenAI's or Claude's shape, or an awaitable of these). `SummaryConfig.model` where unset,
-            or the agent's own.
-        name: The session of the store that is the memory; users of one store who must not read each other's memory need a
-            name each, and a middleware each.
+        model: Who writes: a chat model of AgentScope's, or a function from a prompt to a text, a mapping in OpenAI's or
+            Claude's shape, a generator or an awaitable of these. `SummaryConfig.model` where unset, or the agent's own.
+        name: The session of the store that is the memory; users who must not read each other's need a name each.
         context_summary_callback: Called with each `Flushed` when it is written; awaited if it can be.
         config: Wins over the `memory` section of the agents' own config.
     """
@@ -79,6 +78,8 @@ class MemoryMiddleware(MiddlewareBase):
         self._tasks = OwnedTasks()
         self._access: WeakKeyDictionary[Agent, MemoryAccess] = WeakKeyDictionary()
         self._resumed: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()
+        self._unnoted: WeakKeyDictionary[Agent, list[Leaving]] = WeakKeyDictionary()
+        """What left and could not be noted, for the next try."""
         self._remembered: WeakKeyDictionary[Agent, frozenset[_Place]] = WeakKeyDictionary()
         """Blocks of each agent's context that are in memory already, so that they are not written twice."""
 
@@ -159,15 +160,15 @@ class MemoryMiddleware(MiddlewareBase):
             store=await store_of(agent),
             keys=record.keys if len(taken) == len(record.taken) else (),
         )
-        work = self._left(agent, memory, leaving, await self._memories.writer_of(agent))
+        work = partial(self._left, agent, memory, leaving, await self._memories.writer_of(agent))
         # Whoever is cancelled leaves, and a store that hangs is left behind; what left the context is noted all the same.
-        task = self._tasks.start(work, name=f"ctxkit-memory-note-{agent.name}")
+        task = self._start(agent, work, "note", plan_id=leaving.id)
         await asyncio.wait({task}, timeout=settings_of(agent.context_config).offload.timeout_s)
 
     def after_overflow(self, agent: Agent) -> None:
         """Begin to write the whole context to memory, where the config wants that; called by ctxkit."""
         if self._memories.config_of(agent).on_overflow:
-            self._tasks.start(self._overflowed(agent), name=f"ctxkit-memory-overflow-{agent.name}")
+            self._start(agent, partial(self.remember, agent), "overflow")
 
     async def aclose(self) -> None:
         """Wait for entries that are being written, as long as the config allows; the rest is written at the next start."""
@@ -193,48 +194,49 @@ class MemoryMiddleware(MiddlewareBase):
         session_id = agent.state.session_id
         if config.flush and self._resumed.get(agent) != session_id:
             self._resumed[agent] = session_id
-            work = self._resume(agent, memory, await self._memories.writer_of(agent))
-            self._tasks.start(work, name=f"ctxkit-memory-resume-{agent.name}")
+            writer = await self._memories.writer_of(agent)
+            self._start(agent, partial(self._resume, agent, memory, writer), "resume")
 
     async def _resume(self, agent: Agent, memory: Memory, writer: MemoryWriter) -> None:
         """Write what an earlier process, or an earlier try, has left."""
+        while unnoted := self._unnoted.get(agent):
+            await memory.leave(unnoted[0])
+            del unnoted[0]
         session_id = agent.state.session_id
-        try:
-            for identifier in await memory.unfinished(session_id):
-                async with PROCESS_LANES.enter(_lane(session_id)):
-                    await memory.write(identifier, writer)
-        except Exception as exc:  # noqa: BLE001 - nobody waits for it: it is told, and tried again
-            self._trouble(agent, exc)
-
-    async def _overflowed(self, agent: Agent) -> None:
-        """Write a context to memory that nobody waits for."""
-        try:
-            await self.remember(agent)
-        except Exception as exc:  # noqa: BLE001 - as above
-            self._trouble(agent, exc)
+        for identifier in await memory.unfinished(session_id):
+            async with PROCESS_LANES.enter(_lane(session_id)):
+                await memory.write(identifier, writer)
 
     async def _left(self, agent: Agent, memory: Memory, leaving: Leaving, writer: MemoryWriter) -> None:
         """Note what left, and start to write it."""
         try:
             await memory.leave(leaving)
-        except Exception as exc:  # noqa: BLE001 - as above
-            self._trouble(agent, exc, plan_id=leaving.id)
-            return
-        self._tasks.start(self._written(agent, memory, leaving, writer), name=f"ctxkit-memory-{agent.name}")
+        except Exception:
+            self._unnoted.setdefault(agent, []).append(leaving)
+            raise
+        self._start(agent, partial(self._written, agent, memory, leaving, writer), "write", plan_id=leaving.id)
 
     async def _written(self, agent: Agent, memory: Memory, leaving: Leaving, writer: MemoryWriter) -> None:
-        """Write an entry that nobody waits for."""
-        try:
-            async with PROCESS_LANES.enter(_lane(leaving.session_id)):
-                entry = await memory.write(leaving.id, writer)
-        except Exception as exc:  # noqa: BLE001 - as above
-            self._trouble(agent, exc, plan_id=leaving.id)
-            return
+        async with PROCESS_LANES.enter(_lane(leaving.session_id)):
+            entry = await memory.write(leaving.id, writer)
         attached = attached_to(agent)
         if entry is not None and attached is not None:
             names = ("path", "is_extractive", "input_tokens", "output_tokens")
             about = {name: getattr(entry, name) for name in names}
             attached.engine.tell_later(telemetry.MEMORY_WRITTEN, plan_id=entry.id, **about)
+
+    def _start(
+        self, agent: Agent, work: Callable[[], Awaitable[Any]], name: str, *, plan_id: str | None = None
+    ) -> asyncio.Task[None]:
+        """Start work whose failure stops nobody: it is told, and tried again."""
+
+        async def quietly() -> None:
+            try:
+                await work()
+            except Exception as exc:  # noqa: BLE001 - whatever it is, it is told
+                self._trouble(agent, exc, plan_id=plan_id)
+
+        return self._tasks.start(quietly(), name=f"ctxkit-memory-{name}-{agent.name}")
 
     def _trouble(self, agent: Agent, error: Exception, *, plan_id: str | None = None) -> None:
         """Tell that something is not in memory yet; what was noted is tried again at the next reply, or the next start."""

@@ -20,6 +20,7 @@ from ctxkit import (
     MemoryConfig,
     MemoryMiddleware,
     MemoryStore,
+    StoreWriteError,
     telemetry,
 )
 from ctxkit.memory import Flushed
@@ -412,6 +413,32 @@ async def test_without_on_overflow_a_refused_request_writes_nothing(tmp_path):
         agent.state.context.extend(history(20, size=350))
         await agent.reply(user("And now?"))
     assert not (tmp_path / "memory").exists()
+
+
+class Flaky(MemoryStore):
+    """A store that cannot be written while it is down."""
+
+    is_down = True
+
+    async def append(self, session_id: str, records: Any) -> str:
+        if self.is_down:
+            msg = "the database is away"
+            raise StoreWriteError(msg)
+        return await super().append(session_id, records)
+
+
+@pytest.mark.row("C4")
+async def test_what_could_not_be_noted_is_noted_and_written_at_the_next_reply(caplog):
+    store = Flaky()
+    async with MemoryMiddleware(store=store) as memory:
+        agent = an_agent(memory, ["One.", "Two."])
+        await agent.reply(user("And now?"))
+        await memory._tasks.finish(10)
+        assert "the database is away" in caplog.text
+        store.is_down = False
+        await agent.reply(user("And then?"))
+    kinds = [entry.kind async for entry in store.list("ctxkit-memory")]
+    assert (kinds.count("memory"), kinds.count("done")) == (1, 1)
 
 
 @pytest.mark.row("O18")

@@ -22,10 +22,15 @@ from ctxkit import (
     CtxkitError,
     Edit,
     FileStore,
+    Flushed,
     HooksConfig,
     HostCodec,
     LadderConfig,
     LocalWorkspace,
+    Memory,
+    MemoryConfig,
+    MemoryHit,
+    MemoryMiddleware,
     MemorySessionStore,
     MemoryStore,
     OffloadConfig,
@@ -164,6 +169,21 @@ def rungs_and_hooks_are_a_users_own() -> ContextConfig:
         ladder=LadderConfig(rungs=(strategy, "clear_results", "summarize"), keep_results=3),
         hooks=HooksConfig(before_compression=[announced], after_compression=[told]),
     )
+
+
+def noted(entry: Flushed) -> None:
+    assert_type(entry.memory, str)
+    assert_type(entry.is_extractive, bool)
+
+
+async def a_memory_can_be_searched_and_listened_to(agent: Agent) -> Sequence[MemoryHit]:
+    config = MemoryConfig(time_zone="UTC", bootstrap_names=("AGENTS.md",))
+    async with MemoryMiddleware("workspace", config=config, context_summary_callback=noted) as middleware:
+        assert_type(await middleware.remember(agent), Flushed | None)
+        memory = await middleware.memory_of(agent)
+        assert_type(memory, Memory)
+        memory.listen(noted)
+        return await memory.search("parser", k=3)
 
 
 async def a_summary_can_be_had_without_an_agent(model: ChatModelBase, messages: Sequence[Msg]) -> TextBlock:
