@@ -8,6 +8,7 @@ from typing import Final
 
 from ctxkit.config.checks import did_you_mean
 from ctxkit.config_file.brain import Brain, read_brain
+from ctxkit.config_file.channels import CHANNELS, read_channels
 from ctxkit.config_file.nodes import Entry, Node
 from ctxkit.config_file.plain import has_placeholder, is_secret_name, plain
 from ctxkit.config_file.report import Report
@@ -94,15 +95,16 @@ class Level:
             known = fields_of(SECTIONS[name])
             for key, inner in entry.node.entries.items():
                 if key in known:
-                    self._check_nested(known[key], inner.node, f"{path}.{key}")
-                    self.take(f"{name}.{key}", inner.node, f"{path}.{key}")
+                    if self._fits_nested(known[key], inner.node, f"{path}.{key}"):
+                        self.take(f"{name}.{key}", inner.node, f"{path}.{key}")
                 elif key not in skip:
                     self.report.tell(inner.place, f"{path}.{key} {_why_unknown(name, key, known)}")
 
     def take_key(self, key: Key, node: Node, path: str) -> None:
         """Read one name of another system's."""
         self.systems.add(key.profile)
-        value = plain(node, self.report)
+        is_channels = key.name == CHANNELS
+        value = read_channels(node, path, self.report) if is_channels else plain(node, self.report)
         if node.place in self.report.missing:
             return
         try:
@@ -130,7 +132,7 @@ class Level:
         except ConfigError as exc:
             self.report.tell(node.place, f"{path} {exc}")
             return
-        secret = has_placeholder(node) or is_secret_name(setting)
+        secret = has_placeholder(node) or is_secret_name(path)
         origin = f"{self.report.path}:{node.place.line} {path}"
         self.settings[setting] = Setting(value=value, origin=origin, is_secret=secret)
 
@@ -141,15 +143,16 @@ class Level:
         except ConfigError as exc:
             self.report.tell(node.place, f"{path}{str(exc).removeprefix(PROFILE)}")
 
-    def _check_nested(self, hint: object, node: Node, path: str) -> None:
-        """Tell of unknown names in a mapping that stands for an object, such as a price."""
+    def _fits_nested(self, hint: object, node: Node, path: str) -> bool:
+        """Tell of unknown names in a mapping that stands for an object, such as a price; return whether there are none."""
         kind = nested_of(hint)
         if kind is None or node.entries is None:
-            return
+            return True
         known = [each.name for each in fields(kind)]
-        for key, entry in node.entries.items():
-            if key not in known:
-                self.report.tell(entry.place, f"{path}.{key} is unknown{did_you_mean(key, known)}")
+        unknown = {key: entry for key, entry in node.entries.items() if key not in known}
+        for key, entry in unknown.items():
+            self.report.tell(entry.place, f"{path}.{key} is unknown{did_you_mean(key, known)}")
+        return not unknown
 
 
 def _why_unknown(section: str, key: str, known: Collection[str]) -> str:

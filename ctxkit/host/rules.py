@@ -174,17 +174,19 @@ class _RuledAgent:
             port = HostPort(agent)
             request = await port.request()
             tokens = await agent.model.count_tokens(list(request.messages), [dict(tool) for tool in request.tools])
-            size = port.model.context_size
+            size, per_estimate = port.model.context_size, 1.0
         else:
             engine = await compression_of(agent).engine_of(agent)
             reading = await engine.gauge.read(engine.port, unsure_factor=settings.window.estimate_factor)
             tokens, size = reading.tokens, reading.context_size
+            per_estimate = engine.gauge.per_estimate(reading, settings.triggers.chars_per_token)
         view, memory = self._view(), self.memory
         calls = [place.message for place, block in view.blocks() if isinstance(block, ToolCallBlock)]
         turn = view.turns[-1] if view.turns else range(0)
         return Facts(
             turn=memory.turn,
             tokens=tokens,
+            pressure_tokens=tokens / per_estimate if per_estimate > 0 else tokens,
             context_size=size,
             output_reserved=size - settings.available_tokens(size),
             messages=sum(map(sum, view.counts)),

@@ -25,6 +25,8 @@ class Facts:
     """The running turn, the first is 1; a reply that was parked for a person goes on in its turn."""
     tokens: int
     """Tokens of the request that would be sent now."""
+    pressure_tokens: float
+    """What pressure is about: the same, or a quick estimate of it where `triggers.chars_per_token` asks for one."""
     context_size: int
     """Tokens of the window."""
     output_reserved: int
@@ -41,7 +43,7 @@ class Facts:
     @property
     def pressure(self) -> float:
         """How full the window is: tokens by what the answer leaves of it, at least 0; above 1 where it is too full."""
-        return pressure(self.tokens, context_size=self.context_size, output_reserved=self.output_reserved)
+        return pressure(self.pressure_tokens, context_size=self.context_size, output_reserved=self.output_reserved)
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def pressure(tokens: int, *, context_size: int, output_reserved: int) -> float:
+def pressure(tokens: float, *, context_size: int, output_reserved: int) -> float:
     """Return how full the window is: tokens by what the answer leaves of it; above 1 where it is too full.
 
     Args:

@@ -169,7 +169,8 @@ async def test_cowagents_own_file_gives_its_budgets_and_its_other_keys_are_left_
 @pytest.mark.row("O5")
 @pytest.mark.row("O7")
 def test_openclaws_own_file_gives_its_mode_its_cap_and_its_channels(write):
-    channels = {"telegram": {"enabled": True, "dmHistoryLimit": 20, "dms": {"7": {"historyLimit": 5}}}}
+    limits = {"telegram": {"dmHistoryLimit": 20, "dms": {"7": {"historyLimit": 5}}}}
+    channels = {"telegram": {"enabled": True, "botToken": "{{env.NO_SUCH_TOKEN}}", **limits["telegram"]}}
     path = write(
         json.dumps(
             {
@@ -186,7 +187,7 @@ def test_openclaws_own_file_gives_its_mode_its_cap_and_its_channels(write):
     loaded = load_config_file(path).config()
     config = ContextConfig.from_loaded(loaded)
     assert loaded.profile == "openclaw"
-    assert loaded.channels == channels
+    assert loaded.channels == limits
     assert loaded.section("retention") == {"mode": "enforce"}
     assert config.window.cap_tokens == 100_000
     assert config.window.history_margin == 1.2

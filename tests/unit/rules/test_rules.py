@@ -30,7 +30,7 @@ from ctxkit.rules import (
 from ctxkit.rules.memory import Clocks, RuleMemory
 
 FACTS = Facts(
-    turn=5, tokens=7_500, context_size=14_096, output_reserved=4_096, messages=12, tool_calls=3, context_tool_calls=9
+    turn=5, tokens=8_000, pressure_tokens=7_500, context_size=14_096, output_reserved=4_096, messages=12, tool_calls=3, context_tool_calls=9
 )
 
 
