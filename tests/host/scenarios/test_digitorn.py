@@ -325,6 +325,39 @@ async def test_a_summary_brain_makes_the_summaries_and_the_agents_model_none():
     assert "[Summary: from the small model]" in summary_text(agent)
 
 
+@pytest.mark.row("D4")
+async def test_where_the_brain_fails_or_is_not_there_the_agents_own_model_makes_the_summary():
+    failing = ScriptedModel(summaries=RuntimeError("connection refused"), model="qwen2.5:3b", context_size=32_000)
+    for brain in (failing, None):
+        agent = digitorn(
+            scripted := model(),
+            summary={"model": brain},
+            ladder={"keep_messages": 3},
+            overflow={"output_reserve_tokens": 1000},
+        )
+        agent.state.context = before(7)
+
+        await agent.reply(before(8)[-1])
+
+        assert scripted.summary_requests
+        assert f"[Summary: {SUMMARY}]" in summary_text(agent)
+
+
+@pytest.mark.row("D1")
+async def test_where_no_model_makes_a_summary_it_is_collected_by_code_and_stands_on_the_same_line():
+    agent = digitorn(
+        ScriptedModel(["done"], context_size=8000, summaries=RuntimeError("connection refused")),
+        ladder={"keep_messages": 3},
+        overflow={"output_reserve_tokens": 1000},
+    )
+    agent.state.context = before(7)
+
+    await agent.reply(before(8)[-1])
+
+    assert names(agent.state.context) == ["msg6", "msg7", "msg8"]
+    assert "[Summary: [Collected by code" in summary_text(agent)
+
+
 # Emergency compaction
 
 
