@@ -6,7 +6,7 @@ import math
 import pytest
 from agentscope.agent import InjectionConfig
 from agentscope.message import AssistantMsg
-from agentscope.tool import FunctionTool
+from agentscope.tool import FunctionTool, ToolGroup, Toolkit
 
 from ctxkit import ConfigError, ContextConfig
 from ctxkit.profiles import find_profile, keys_of
@@ -230,6 +230,28 @@ async def test_after_a_compaction_a_large_toolset_is_listed_by_category_with_the
     reminder = text_of(scripted.chats[0].messages[1:2]).partition(REMINDER)[2]
     assert "github (25)" in reminder
     assert "github__tool_3" not in reminder
+
+
+@pytest.mark.row("D5")
+async def test_after_a_compaction_groups_that_are_switched_off_are_named_with_the_meta_tool_that_switches_them_on():
+    groups = [
+        ToolGroup(name, description=f"Tools for the {name}.", tools=[tool_named(f"{name}__{n}") for n in range(20)])
+        for name in ("browser", "database")
+    ]
+    scripted = model(context_size=16_384)
+    agent = make_agent(
+        scripted,
+        config=ContextConfig.profile("digitorn", ladder={"keep_messages": 3}, triggers={"pressure_ratio": 0.3}),
+        offloader=memory_offloader(),
+        injection_config=InjectionConfig(**QUIET),
+        toolkit=Toolkit(tools=[tool_named("fetch")], tool_groups=groups),
+    )
+    agent.state.context = before(7)
+
+    await agent.reply(before(8)[-1])
+
+    reminder = text_of(scripted.chats[0].messages[1:2]).partition(REMINDER)[2]
+    assert "`reset_tools` switches on and off: browser, database; call it when you need one." in reminder
 
 
 def tool_named(name, answer="ok"):
