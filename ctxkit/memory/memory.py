@@ -187,6 +187,7 @@ class Memory:
         async for entry, body in read_records(self.store, entries):
             try:
                 found.append(self._codec.load(bare(body).decode("utf-8", "replace")))
+                await asyncio.sleep(0)
             except ValueError:
                 logger.warning("record %s of %r is no message, and is not written to memory", entry.sequence, log)
         return found

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from agentscope.agent import Agent
 from agentscope.agent import ContextConfig as HostContextConfig
-from agentscope.message import TextBlock
+from agentscope.message import AssistantMsg, TextBlock, ThinkingBlock
 from agentscope.tool import FunctionTool
 
 from ctxkit import (
     CompressionMiddleware,
     ContextConfig,
+    LadderConfig,
     LocalWorkspace,
     MemoryConfig,
     MemoryMiddleware,
@@ -37,6 +38,7 @@ from tests.host.agents import (
     summary_text,
     told,
     user,
+    words,
 )
 
 pytestmark = pytest.mark.asyncio
@@ -546,6 +548,21 @@ async def test_two_middlewares_in_the_wrong_order_work_too(tmp_path, caplog):
         agent.state.context.extend(history(14, size=350))
         await agent.reply(user("And now?"))
     assert "AB-1234" in diary(tmp_path)
+
+
+async def test_thinking_that_leaves_alone_is_not_written_to_memory(tmp_path):
+    agent = None
+    async with MemoryMiddleware(tmp_path) as memory:
+        model = ScriptedModel(["Done."], context_size=14_000, memories=ENTRY)
+        config = ContextConfig(trigger_ratio=0.3, ladder=LadderConfig(rungs=("clear_thinking",)))
+        agent = make_agent(model, config=config, middlewares=[CompressionMiddleware(), memory])
+        for number in range(12):
+            said = [ThinkingBlock(thinking=words(500, seed=str(number))), TextBlock(text="Yes.")]
+            agent.state.context += [user(f"Question {number}?"), AssistantMsg(name="scribe", content=said)]
+        await agent.reply(user("And now?"))
+    assert applied(agent)
+    assert {rule for receipt in applied(agent) for rule in receipt.rules} == {"clear_thinking"}
+    assert not (tmp_path / "memory").exists()
 
 
 async def test_with_the_hosts_own_config_files_are_read_once_too(tmp_path):
