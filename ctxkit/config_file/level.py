@@ -50,12 +50,13 @@ class Level:
     profile: str | None = None
     systems: set[str] = field(default_factory=set)
     """The systems whose own names were found."""
-    _brain_given: bool = False
+    _given: dict[str, str] = field(default_factory=dict)
+    """Where a brain and a profile were given."""
 
     @property
     def gives_brain(self) -> bool:
         """Whether it says anything of a brain, `null` included."""
-        return self._brain_given
+        return BRAIN in self._given
 
     def read_context(self, node: Node, path: str) -> None:
         """Read a `context` section: the document's names, and ctxkit's own."""
@@ -81,11 +82,14 @@ class Level:
             path: How the place is called in messages.
             skip: Keys of a section that are another system's.
         """
-        if name == BRAIN:
-            self._brain_given = True
-            self.brain = read_brain(entry.node, path, self.report)
-        elif name == PROFILE:
-            self._take_profile(entry.node, path)
+        if name in {BRAIN, PROFILE}:
+            first = self._given.setdefault(name, path)
+            if first != path:
+                self.report.tell(entry.place, f"{path} is given by {first} too: keep one of them.")
+            elif name == BRAIN:
+                self.brain = read_brain(entry.node, path, self.report)
+            else:
+                self._take_profile(entry.node, path)
         elif name in HOST_FIELDS:
             self.take(name, entry.node, path)
         elif entry.node.entries is None:

@@ -150,8 +150,8 @@ def _parsed(path: Path, report: Report) -> Node | None:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-    except OSError as exc:
-        refuse(Place(1, 1), f"this cannot be read: {exc.strerror}.")
+    except (OSError, ValueError) as exc:
+        refuse(Place(1, 1), f"this cannot be read: {getattr(exc, 'strerror', None) or exc}.")
     if len(content) > MOST_BYTES:
         refuse(Place(1, 1), f"this is larger than {MOST_BYTES // 1024} kB: that is no file of settings.")
     try:
@@ -218,7 +218,7 @@ class _Reader:
                 base.take_own(name, entry, name, skip=("maintenance",) if name == "session" else ())
             elif name == HOOKS:
                 self._read_hooks(entry.node, HOOKS)
-            elif name not in others and (near := get_close_matches(name, OWN_NAMES, n=1, cutoff=_ALIKE)):
+            elif name not in others and (near := get_close_matches(name, (*OWN_NAMES, HOOKS), n=1, cutoff=_ALIKE)):
                 self.report.warn(entry.place, f"{name} is left alone, as another program's: did you mean {near[0]}?")
 
     def _execution(self, entries: Mapping[str, Entry], base: Level) -> None:

@@ -92,7 +92,10 @@ def _made(brain: Brain, kind: Any) -> ChatModelBase:
         raise ConfigError(msg)
     options: dict[str, Any] = {}
     if brain.timeout is not None:
-        options["client_kwargs"] = {"timeout": brain.timeout}
+        # Google's client takes milliseconds, and in a place of its own.
+        google = {"http_options": {"timeout": round(1000 * brain.timeout)}}
+        is_google = kind.__name__ == _PROVIDERS["gemini"]
+        options["client_kwargs"] = google if is_google else {"timeout": brain.timeout}
     for name in ("max_retries", "context_size"):
         if getattr(brain, name) is not None:
             options[name] = getattr(brain, name)

@@ -163,6 +163,17 @@ async def test_a_pressure_below_the_threshold_leaves_the_context_alone():
     assert applied(agent) == []
 
 
+async def test_pressure_goes_by_the_quick_estimate_where_the_config_does(caplog):
+    caplog.set_level(logging.INFO)
+    for chars_per_token, expected in ((None, []), (1.0, ["full"])):
+        caplog.clear()
+        rule = Rule(id="full", on="turn_start", condition=ContextPressure(0.5), action=LogMessage("full"))
+        config = ContextConfig(triggers={"chars_per_token": chars_per_token})
+        agent = ruled(rule, script=["Done."], window=10_000, config=config)
+        await agent.reply(user("abcdefg " * 900))  # 7,200 characters, about 2,000 tokens
+        assert lines(caplog) == expected
+
+
 async def test_the_rule_that_auto_compact_puts_in_summarises_before_the_call():
     (rule,) = with_auto_compact((), compression_trigger=0.3, keep_recent=4)
     agent = ruled(rule, script=["A summary.", "Done."], window=20_000, offloader=memory_offloader())

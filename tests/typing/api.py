@@ -15,6 +15,7 @@ from agentscope.workspace import LocalWorkspace as HostWorkspace
 from ctxkit import (
     AfterCompression,
     BeforeCompression,
+    Brain,
     CompressionMiddleware,
     ConfigError,
     ContextConfig,
@@ -26,6 +27,7 @@ from ctxkit import (
     HooksConfig,
     HostCodec,
     LadderConfig,
+    LoadedConfig,
     LocalWorkspace,
     Memory,
     MemoryConfig,
@@ -44,6 +46,8 @@ from ctxkit import (
     Restored,
     ResultsConfig,
     Retention,
+    Rule,
+    RulesMiddleware,
     SessionMiddleware,
     SessionStore,
     Situation,
@@ -57,7 +61,9 @@ from ctxkit import (
     TranscriptSessionStore,
     TriggersConfig,
     WireRequest,
+    load_config_file,
     prefix_audit,
+    rules_of,
     wire_request,
 )
 
@@ -129,6 +135,16 @@ async def sessions_are_saved_and_restored(agent: Agent) -> None:
         assert_type(await session.attach(agent), Restored | None)
         session.delivery(agent, {"channel": "web"})
         await session.save(agent)
+
+
+def settings_and_rules_come_from_a_file() -> RulesMiddleware:
+    loaded = load_config_file("app.yaml", environment={}).config("assistant")
+    assert_type(loaded, LoadedConfig)
+    assert_type(loaded.rules, tuple[Rule, ...])
+    assert_type(loaded.summary_brain, Brain | None)
+    assert_type(ContextConfig.from_file("app.yaml", "assistant"), ContextConfig)
+    assert_type(ContextConfig.from_loaded(loaded), ContextConfig)
+    return RulesMiddleware([*loaded.rules, *rules_of([])], modules={"meter": {"count": print}})
 
 
 class Shelf:

@@ -229,6 +229,10 @@ def test_anchors_and_merged_mappings_are_understood(load):
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
     with pytest.raises(ConfigFileError, match="No such file or directory"):
         load_config_file(tmp_path / "none.yaml")
+    with pytest.raises(ConfigFileError, match="null byte"):
+        load_config_file("a\0b.yaml")
+    with pytest.raises(ConfigFileError, match="Is a directory"):
+        load_config_file(tmp_path)
 
 
 def test_an_empty_file_says_nothing(load):
@@ -240,6 +244,15 @@ def test_the_same_setting_by_two_names_is_refused(problems):
     said = problems("execution:\n  context:\n    keep_recent: 4\n    ladder: {keep_messages: 5}\n")
     assert said[0].startswith("4:29: execution.context.ladder.keep_messages sets ladder.keep_messages, as ")
     assert said[0].endswith(":3 execution.context.keep_recent does: keep one of them.")
+
+
+def test_a_brain_or_a_profile_that_is_given_twice_for_all_agents_is_refused(problems):
+    brain = "{provider: p, model: m}"
+    text = f"summary_brain: {brain}\nprofile: default\nexecution:\n  context: {{summary_brain: {brain}, profile: digitorn}}\n"
+    assert problems(text) == [
+        "4:13: execution.context.summary_brain is given by summary_brain too: keep one of them.",
+        "4:53: execution.context.profile is given by profile too: keep one of them.",
+    ]
 
 
 def test_two_systems_in_one_file_need_a_profile(problems, load):
