@@ -161,7 +161,9 @@ class _RuledAgent:
         memory = RuleMemory.from_json(state.middle_context.get(SLOT))
         if memory.turn:
             return memory.in_reply(state.reply_id, turns_before=0)
-        return memory.in_reply(state.reply_id, turns_before=max(0, len(self._view().turns) - 1))
+        view = self._view()
+        begun = sum(view.messages[turn.start].role == "user" for turn in view.turns)  # a greeting before them is none
+        return memory.in_reply(state.reply_id, turns_before=max(0, begun - 1))
 
     @memory.setter
     def memory(self, memory: RuleMemory) -> None:

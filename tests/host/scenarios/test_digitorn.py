@@ -1,14 +1,17 @@
 """Digitorn's document "Context Management" from top to bottom, by `ContextConfig.profile("digitorn")` and the real agent."""
 
+import asyncio
 import json
+import logging
 import math
+from pathlib import Path
 
 import pytest
 from agentscope.agent import InjectionConfig
 from agentscope.message import AssistantMsg
 from agentscope.tool import FunctionTool, ToolGroup, Toolkit
 
-from ctxkit import ConfigError, ContextConfig
+from ctxkit import CompressionMiddleware, ConfigError, ContextConfig, RulesMiddleware, load_config_file
 from ctxkit.profiles import find_profile, keys_of
 from ctxkit.summary.reminder import TITLE as REMINDER
 from ctxkit.testing import ScriptedModel, call, overflow_error
@@ -30,6 +33,7 @@ from tests.host.agents import (
 
 pytestmark = pytest.mark.asyncio
 
+COMPLETE_EXAMPLE = Path(__file__).parents[2] / "data" / "config" / "digitorn-complete.yaml"
 SUMMARY = "discussed X, decided Y, found Z"
 QUIET = {"inject_runtime_state": False} if "inject_runtime_state" in InjectionConfig.model_fields else {}
 
@@ -493,31 +497,37 @@ async def test_wherever_the_split_would_fall_a_call_and_its_result_stay_together
 # The complete example
 
 
-@pytest.mark.row("D2", "D4", "D7", "D8")
-async def test_the_complete_example_runs_as_the_document_says():
+@pytest.mark.row("D2", "D3", "D4", "D7", "D9")
+async def test_the_complete_example_is_loaded_and_runs_as_the_document_says(caplog):
+    caplog.set_level(logging.INFO, logger="ctxkit")
     brain = ScriptedModel(summaries={"summary": SUMMARY}, model="qwen2.5:3b", context_size=32_000)
+    file = await asyncio.to_thread(load_config_file, COMPLETE_EXAMPLE, environment={"DEEPSEEK_API_KEY": "sk-none"})
+    loaded = file.config("assistant")
+    config = ContextConfig.from_loaded(loaded, make_model=lambda _: brain)
     topics = [fetches(1, size=4_300, prefix=f"turn-{n}") for n in range(8)]
     script = [step for calls in topics for step in (*calls, f"That is all. {words(60)}")]
     # deepseek-chat names no window: the table has 131,072 for it.
     scripted = ScriptedModel(script, model="deepseek-chat", context_size=0, enforce="cl100k", limit=131_072)
-    agent = digitorn(
+    agent = make_agent(
         scripted,
-        tools=(fetch,),
+        config=config,
         prompt="You are a test assistant. Be detailed in your responses.",
-        ladder={"keep_messages": 6},
-        triggers={"pressure_ratio": 0.15},
-        summary={"max_tokens": 512, "model": brain},
+        offloader=memory_offloader(),
+        injection_config=InjectionConfig(**QUIET),
+        middlewares=[RulesMiddleware(loaded.rules), CompressionMiddleware()],
     )
     agent.state.context = [
         AssistantMsg(name="scribe", content="Context management test. Each exchange fills the context.")
     ]
 
-    compactions, estimates = [], []
+    compactions, estimates, reminded = [], [], []
     for turn in range(8):
         await agent.reply(user(f"Turn {turn + 1}: look up the next one."))
         compactions.append(len(applied(agent)))
         estimates.append(message_chars(scripted.chats[-1].messages) // 4)
+        reminded.append("Reminder: you have been chatting for 5 turns." in text_of(scripted.chats[-1].messages))
 
+    assert [rule.id for rule in loaded.rules] == ["_auto_compact", "pressure_log", "turn5_reminder"]
     # From the third turn on it is over 15% of 131,072 - 4,096; two turns of cooldown follow, the pressure is over it again.
     assert estimates[1] < 0.15 * (131_072 - 4_096) < max(estimates[3], estimates[4])
     assert compactions == [0, 0, 1, 1, 1, 2, 2, 2]
@@ -525,3 +535,6 @@ async def test_the_complete_example_runs_as_the_document_says():
     assert not scripted.summary_requests
     assert f"[Summary: {SUMMARY}]" in summary_text(agent)
     assert summary_text(agent).count(REMINDER) == 1
+    assert reminded.index(True) == 4  # turn5_reminder
+    logged = [record.getMessage() for record in caplog.records if "Turn 1: ~" in record.getMessage()]
+    assert len(logged) == 2, "pressure_log runs before each call of the model"
