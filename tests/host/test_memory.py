@@ -1,17 +1,13 @@
-"""A real agent's memory: what leaves its context is in the daily file, is found again, and stands in its prompt."""
+"""A real agent's memory: what leaves its context is in the daily file, once, whatever comes between."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agentscope.agent import Agent
-from agentscope.agent import ContextConfig as HostContextConfig
 from agentscope.message import AssistantMsg, TextBlock, ThinkingBlock
-from agentscope.tool import FunctionTool
 
 from ctxkit import (
     CompressionMiddleware,
@@ -26,7 +22,7 @@ from ctxkit import (
 )
 from ctxkit.memory import Flushed
 from ctxkit.summary.extractive import MARK
-from ctxkit.testing import ScriptedModel, call
+from ctxkit.testing import ScriptedModel
 from tests.host.agents import (
     applied,
     events_of,
@@ -40,37 +36,12 @@ from tests.host.agents import (
     user,
     words,
 )
+from tests.host.memories import ENTRY, an_agent, diary, refused_once
 
 pytestmark = pytest.mark.asyncio
 
 # The host's own workspace reads files on the event loop.
 BLOCKS = pytest.mark.may_block("the host's workspace blocks; memory has its own tests")
-
-ENTRY = "[DAILY]\n- The number of old-0 was looked up.\n- Ticket AB-1234 is open.\n[MEMORY]\nOld topics are done; AB-1234 is next."
-
-
-def an_agent(memory: MemoryMiddleware, script: Any = ("Done.",), *, offloader: Any = None, **kwargs: Any) -> Agent:
-    """Return an agent whose context has to be compressed before its first answer."""
-    model = kwargs.pop("model", None) or ScriptedModel(
-        list(script), context_size=14_000, memories=kwargs.pop("memories", ENTRY)
-    )
-    config = ContextConfig(trigger_ratio=0.3, **kwargs.pop("settings", {}))
-    middlewares = [CompressionMiddleware(), memory]
-    agent = make_agent(model, config=config, offloader=offloader, middlewares=middlewares, **kwargs)
-    agent.state.context.extend(history(14, size=350))
-    return agent
-
-
-def diary(root: Path) -> str:
-    """Return all daily files."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((root / "memory").glob("????-??-??.md")))
-
-
-async def use(agent: Agent, **arguments: Any) -> str:
-    """Return what the tool answers the agent."""
-    async for response in agent.toolkit.call_tool(call("search_memory", **arguments), agent.state):
-        last = response
-    return "\n".join(block.text for block in last.content)
 
 
 @BLOCKS
@@ -144,139 +115,6 @@ async def test_a_function_of_ones_own_may_write_and_answer_in_any_shape(tmp_path
     assert "- Ticket AB-1234 is open." in diary(tmp_path)
     assert "collected by code" not in diary(tmp_path)
     assert agent.model.memory_requests == []
-
-
-@pytest.mark.row("C10")
-async def test_the_agent_finds_what_was_written_also_when_its_context_was_cleared(tmp_path):
-    async with MemoryMiddleware(tmp_path) as memory:
-        agent = an_agent(memory)
-        await agent.reply(user("And now?"))
-    agent.state.context.clear()
-    agent.state.summary = ""
-    async with MemoryMiddleware(tmp_path) as memory:
-        script = [call("search_memory", query="AB-1234"), "It is open."]
-        fresh = make_agent(ScriptedModel(script), middlewares=[CompressionMiddleware(), memory])
-        await fresh.reply(user("What of AB-1234?"))
-        [result] = [
-            block for message in fresh.state.context for block in message.content if block.type == "tool_result"
-        ]
-        said = "\n".join(block.text for block in result.output)
-        assert result.state == "success"
-        assert "Ticket AB-1234 is open." in said
-        assert "memory/" in said
-        assert "<recalled nonce=" in said
-        [hit] = await (await memory.memory_of(fresh)).search("AB-1234", 1)
-        assert hit.entry.session_id == agent.state.session_id
-
-
-@pytest.mark.row("C10")
-async def test_a_context_is_remembered_by_hand_before_it_is_cleared_and_once(tmp_path):
-    async with MemoryMiddleware(tmp_path) as memory:
-        agent = an_agent(memory)
-        entry = await memory.remember(agent)
-        assert entry is not None
-        assert await memory.remember(agent) == entry
-        assert diary(tmp_path).count("- Ticket AB-1234 is open.") == 1
-        agent.state.context.clear()
-        assert await memory.remember(agent) is None
-        assert [hit.entry for hit in await (await memory.memory_of(agent)).search("AB-1234", 1)] == [entry]
-
-
-@pytest.mark.row("C10")
-async def test_an_answer_of_the_tool_keeps_to_its_limit_and_nothing_found_is_said(tmp_path):
-    long = (
-        "[DAILY]\n"
-        + "\n".join(f"- The river {n} was measured at station {n * 7}." for n in range(120))
-        + "\n[MEMORY]\nx"
-    )
-    async with MemoryMiddleware(tmp_path, config=MemoryConfig(max_tokens=8000)) as memory:
-        model = ScriptedModel(["Done."], context_size=60_000, memories=long)
-        agent = an_agent(memory, model=model, settings={"offload": {"recall_tokens": 200}})
-        await memory.remember(agent)
-        await agent.reply(user("Hello."))
-        said = await use(agent, query="river measured")
-        assert await agent.model.count_tokens([user(said)], None) <= 230
-        assert "river" in said
-        assert "Nothing in memory for 'zebra'" in await use(agent, query="zebra")
-
-
-@pytest.mark.row("C10")
-async def test_agents_that_share_a_toolkit_search_their_own_memory_and_another_ones_tool_stays(tmp_path, caplog):
-    def search_memory(query: str) -> str:
-        """Search.
-
-        Args:
-            query (str): What.
-        """
-        return "mine"
-
-    async with MemoryMiddleware(tmp_path) as memory:
-        tool = FunctionTool(search_memory, is_read_only=True)
-        agent = an_agent(memory, tools=[tool])
-        await agent.reply(user("Hello."))
-        assert await agent.toolkit.get_tool("search_memory") is tool
-        assert "another tool named 'search_memory'" in caplog.text
-    async with MemoryMiddleware(tmp_path / "a") as one, MemoryMiddleware(tmp_path / "b") as other:
-        first, second = an_agent(one), an_agent(other, memories="[DAILY]\n- Nothing much.\n[MEMORY]\nx")
-        second.toolkit = first.toolkit
-        await one.remember(first)
-        await first.reply(user("Hello."))
-        await second.reply(user("Hello."))
-        assert "AB-1234 is open" in await use(first, query="AB-1234")
-        assert "Nothing in memory for 'AB-1234'" in await use(second, query="AB-1234")
-
-
-@pytest.mark.row("O18")
-async def test_bootstrap_files_stand_in_the_system_prompt_within_their_caps(tmp_path):
-    (tmp_path / "OPENCLAW.md").write_text("Be kind to crabs. " * 400, encoding="utf-8")
-    (tmp_path / "MEMORY.md").write_text("The user is called Ada.", encoding="utf-8")
-    names = ("OPENCLAW.md", "MISSING.md", "MEMORY.md")
-    async with MemoryMiddleware(tmp_path, config=MemoryConfig(bootstrap_names=names)) as memory:
-        agent = make_agent(ScriptedModel(["Hello."]), middlewares=[CompressionMiddleware(), memory])
-        await agent.reply(user("Hi."))
-    prompt = agent.model.chats[0].messages[0].get_text_content()
-    assert prompt.startswith("You look things up.\n\n# Workspace files\n\n## OPENCLAW.md\n\nBe kind to crabs.")
-    assert "OPENCLAW.md is cut here" in prompt
-    assert "## MEMORY.md\n\nThe user is called Ada." in prompt
-    assert "MISSING.md" not in prompt
-    part = prompt.partition("## OPENCLAW.md\n\n")[2].partition("\n\n## MEMORY.md")[0]
-    assert 4_900 < len(part) <= 5_000
-
-
-@pytest.mark.row("O18")
-async def test_the_prompt_is_the_same_bytes_in_all_requests_until_a_file_changes(tmp_path):
-    path = tmp_path / "AGENTS.md"
-    path.write_text("Version one.", encoding="utf-8")
-    async with MemoryMiddleware(tmp_path) as memory:
-        model = ScriptedModel([*fetches(3), "Done.", "Again."])
-        agent = make_agent(model, middlewares=[CompressionMiddleware(), memory])
-        await agent.reply(user("Fetch three."))
-        prompts = [request.messages[0].get_text_content() for request in model.chats]
-        assert len(set(prompts)) == 1
-        path.write_text("Version two is longer.", encoding="utf-8")
-        await agent.reply(user("Again."))
-    assert model.chats[-1].messages[0].get_text_content() == prompts[0].replace(
-        "Version one.", "Version two is longer."
-    )
-
-
-@pytest.mark.row("O18")
-async def test_hooks_add_context_before_the_session_starts(tmp_path):
-    config = MemoryConfig(bootstrap_hooks=[lambda about: {**about.files, "TODAY.md": f"You serve {about.agent}."}])
-    async with MemoryMiddleware(tmp_path, config=config) as memory:
-        agent = make_agent(ScriptedModel(["Hello."]), middlewares=[CompressionMiddleware(), memory])
-        await agent.reply(user("Hi."))
-    assert "## TODAY.md\n\nYou serve scribe." in agent.model.chats[0].messages[0].get_text_content()
-
-
-@pytest.mark.row("O19")
-async def test_the_prompt_says_how_to_recall_from_memory_where_the_tool_is_there(tmp_path):
-    for wanted in (True, False):
-        async with MemoryMiddleware(tmp_path, config=MemoryConfig(search_tool=wanted)) as memory:
-            agent = make_agent(ScriptedModel(["Hello."]), middlewares=[CompressionMiddleware(), memory])
-            await agent.reply(user("Hi."))
-        assert ("# Memory\n" in agent.model.chats[0].messages[0].get_text_content()) == wanted
-        assert ("search_memory" in str(agent.model.chats[0].tools)) == wanted
 
 
 @BLOCKS
@@ -356,11 +194,6 @@ async def test_no_reply_waits_longer_than_its_time_out_for_a_store_that_hangs():
         assert answer.get_text_content() == "Done."
         store.gate.set()
     assert "done" in [entry.kind async for entry in store.list("ctxkit-memory")]
-
-
-def refused_once(script: Any, **kwargs: Any) -> ScriptedModel:
-    """Return a model whose provider has a smaller window than is known, and refuses what is larger."""
-    return ScriptedModel(list(script), context_size=40_000, limit=6_000, enforce="cl100k", memories=ENTRY, **kwargs)
 
 
 @pytest.mark.row("C7")
@@ -443,21 +276,6 @@ async def test_what_could_not_be_noted_is_noted_and_written_at_the_next_reply(ca
     assert (kinds.count("memory"), kinds.count("done")) == (1, 1)
 
 
-@pytest.mark.row("O18")
-async def test_profile_openclaw_has_its_own_bootstrap_file_and_caps(tmp_path):
-    (tmp_path / "OPENCLAW.md").write_text("c" * 6_000, encoding="utf-8")
-    (tmp_path / "AGENTS.md").write_text("not this one", encoding="utf-8")
-    async with MemoryMiddleware(tmp_path) as memory:
-        config = ContextConfig.profile("openclaw")
-        model = ScriptedModel(["Hello."], context_size=200_000)
-        agent = make_agent(model, config=config, middlewares=[CompressionMiddleware(), memory])
-        await agent.reply(user("Hi."))
-    prompt = agent.model.chats[0].messages[0].get_text_content()
-    assert prompt.count("c" * 4_000) == 1
-    assert prompt.partition("## OPENCLAW.md\n\n")[2].partition("\n\n# Memory")[0].startswith("c" * 4_000)
-    assert "not this one" not in prompt
-
-
 async def test_an_entry_is_told_in_the_stream_with_what_it_cost(tmp_path):
     async with MemoryMiddleware(tmp_path) as memory:
         agent = an_agent(memory, ["One.", "Two."])
@@ -499,15 +317,6 @@ async def test_without_a_store_or_a_directory_memory_lasts_as_long_as_the_proces
         await memory._tasks.finish(10)
         assert "as long as this process" in caplog.text
         assert await (await memory.memory_of(agent)).search("AB-1234")
-
-
-async def test_beside_no_compression_middleware_it_searches_and_fills_the_prompt(tmp_path):
-    (tmp_path / "AGENTS.md").write_text("Be brief.")
-    async with MemoryMiddleware(tmp_path) as memory:
-        agent = make_agent(ScriptedModel([call("search_memory", query="x"), "Hello."]), middlewares=[memory])
-        await agent.reply(user("Hi."))
-    assert "Be brief." in agent.model.chats[0].messages[0].get_text_content()
-    assert "Nothing in memory" in str(agent.state.context[-1].content)
 
 
 @BLOCKS
@@ -563,17 +372,3 @@ async def test_thinking_that_leaves_alone_is_not_written_to_memory(tmp_path):
     assert applied(agent)
     assert {rule for receipt in applied(agent) for rule in receipt.rules} == {"clear_thinking"}
     assert not (tmp_path / "memory").exists()
-
-
-async def test_with_the_hosts_own_config_files_are_read_once_too(tmp_path):
-    asked: list[str] = []
-    (tmp_path / "AGENTS.md").write_text("Be brief.")
-    async with MemoryMiddleware(tmp_path) as memory:
-        model = ScriptedModel([*fetches(2), "Done."])
-        agent = make_agent(model, config=HostContextConfig(), middlewares=[CompressionMiddleware(), memory])
-        bootstrap = await memory._memories.bootstrap_of(agent)
-        read = bootstrap._read
-        bootstrap._read = lambda signature: asked.append("read") or read(signature)
-        await agent.reply(user("Fetch two."))
-        assert await memory._memories.bootstrap_of(agent) is bootstrap
-    assert asked == ["read"]
