@@ -24,6 +24,7 @@ from ctxkit import (
     Edit,
     FileStore,
     Flushed,
+    HistoryConfig,
     HooksConfig,
     HostCodec,
     LadderConfig,
@@ -84,6 +85,15 @@ def a_config_takes_the_hosts_fields_and_sections() -> ContextConfig:
     assert_type(config.triggers.max_tokens, int | None)
     assert_type(config.replace(trigger_ratio=0.5), ContextConfig)
     return config
+
+
+def a_profile_is_where_settings_begin(store: SessionStore) -> SessionMiddleware:
+    config = ContextConfig.profile("cowagent", trigger_ratio=0.7, history=HistoryConfig(max_tool_calls=20))
+    assert_type(config, ContextConfig)
+    assert_type(config.history.max_tool_calls, int | None)
+    sessions = SessionMiddleware.profile("openclaw", store, retention={"mode": "enforce"})
+    assert_type(sessions, SessionMiddleware)
+    return sessions
 
 
 def errors_are_one_tree(error: ContextUnfitError, missing: RecordNotFoundError) -> None:
