@@ -1,11 +1,14 @@
 """AgentScope's document "Context" from top to bottom, by `ContextConfig.profile("agentscope")` and the real agent."""
 
+import base64
+import hashlib
 import json
 
 import pytest
 from agentscope.agent import Agent
+from agentscope.message import Base64Source, DataBlock, TextBlock, UserMsg
 from agentscope.middleware import MiddlewareBase
-from agentscope.tool import FunctionTool
+from agentscope.tool import FunctionTool, Toolkit
 
 from ctxkit import CompressionMiddleware, ConfigError, ContextConfig, LocalWorkspace
 from ctxkit.testing import ScriptedModel, call
@@ -104,6 +107,27 @@ async def test_a_request_is_the_system_prompt_with_its_transforms_then_the_summa
     assert all(value in text_of([summary]) for value in SUMMARY.values())
     assert "Go on." in text_of(context)
     assert not any(value in text_of(context) for value in SUMMARY.values())
+
+
+@pytest.mark.row("A12")
+async def test_the_system_prompt_is_the_base_then_the_skills_then_the_transforms_and_all_of_it_counts(tmp_path):
+    skill = tmp_path / "survey"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text("---\nname: survey\ndescription: How to survey a site.\n---\nWalk around it.\n")
+    scripted = model()
+    agent = scope(
+        scripted,
+        toolkit=Toolkit(skills_or_loaders=[str(skill)]),
+        middlewares=[CompressionMiddleware(), Transform()],
+    )
+    agent.state.context = history(30, size=400)
+
+    await agent.reply(user("Go on."))
+
+    prompt = text_of(scripted.chats[0].messages[:1])
+    places = [prompt.index(part) for part in ("You look things up.", "How to survey a site.", "Transformed: ")]
+    assert places == sorted(places)
+    assert applied(agent)
 
 
 # Compress context, step by step
@@ -294,6 +318,23 @@ async def test_a_workspace_has_the_compressed_messages_of_each_session_in_a_dire
         assert f"of-{agent.state.session_id}-0" in lines[0]
         assert all(other.state.session_id not in "".join(lines) for other in agents if other is not agent)
     assert (tmp_path / "skills").is_dir()
+
+
+@pytest.mark.row("A9", "A10")
+async def test_images_of_offloaded_messages_are_stored_once_by_the_hash_of_their_content(tmp_path):
+    workspace = LocalWorkspace(workdir=str(tmp_path))
+    await workspace.initialize()
+    png = b"\x89PNG\r\n\x1a\n" + bytes(range(200))
+    source = {"media_type": "image/png", "data": base64.b64encode(png).decode()}
+    agents = [scope(model(), offloader=workspace), scope(model(), offloader=workspace)]
+    for agent in agents:
+        shown = [TextBlock(text="Look at this."), DataBlock(source=Base64Source(**source))]
+        agent.state.context = [UserMsg(name="user", content=shown), *history(30, size=400)]
+        await agent.reply(user("Go on."))
+
+    stored = [path for path in (tmp_path / "data").iterdir() if path.suffix == ".png"]
+    assert [path.name for path in stored] == [f"{hashlib.sha256(png).hexdigest()}.png"]
+    assert stored[0].read_bytes() == png
 
 
 class S3Offloader:
