@@ -343,13 +343,16 @@ def outcome(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     said: tuple[str, ...] = ()
     try:
-        file = load_config_file(path, environment={"A": "{{env.B}}"})
+        file = load_config_file(path, environment={"A": SECRET, "DEEPSEEK_API_KEY": "{{env.A}}", "CTX_TOKENS": "7000"})
     except ConfigFileError as exc:
         said = exc.problems
     else:
-        assert all(isinstance(file.config(agent), LoadedConfig) for agent in (None, *file.agents))
+        loaded = [file.config(agent) for agent in (None, *file.agents)]
+        assert all(isinstance(each, LoadedConfig) for each in loaded)
+        assert not any(SECRET in repr(each.settings) + "".join(each.warnings) for each in loaded)
         return
     assert said
+    assert not any(SECRET in line for line in said)
     assert all(line.startswith(f"{path}:") for line in said)
 
 
@@ -357,6 +360,31 @@ def outcome(path: Path, content: bytes) -> None:
 @given(tree=st.dictionaries(KEYS, TREES, max_size=5), suffix=st.sampled_from(["json", "yaml"]))
 def test_any_tree_gives_a_config_or_an_error_that_names_the_file(tmp_path, tree, suffix):
     outcome(tmp_path / f"any.{suffix}", json.dumps(tree).encode())
+
+
+EXAMPLES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DATA.iterdir())}
+SPLICES = st.lists(
+    st.tuples(
+        st.integers(0, 3000),
+        st.integers(0, 30),
+        st.sampled_from(
+            ["{{env.A}}", "", "\n", "\n  ", ": ", "[", "{", "- ", "*base", "&a ", "null", "-1", "yes", "\t", "#", '"']
+        )
+        | st.text(max_size=4),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(sorted(EXAMPLES)), splices=SPLICES)
+def test_an_example_that_was_spoilt_gives_a_config_or_an_error_and_no_secret(tmp_path, name, splices):
+    text = EXAMPLES[name]
+    for place, length, put in splices:
+        start = place % (len(text) + 1)
+        text = text[:start] + put + text[start + length :]
+    outcome(tmp_path / name, text.encode("utf-8", "surrogatepass"))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
