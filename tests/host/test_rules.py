@@ -288,7 +288,7 @@ async def test_module_actions_may_be_methods_and_coroutine_functions_and_get_the
     ("action", "problem"),
     [
         (ModuleAction("bok", "write"), "module 'bok' is not registered: did you mean book?"),
-        (ModuleAction("book", "wriet"), "'wriet' is no function of the module 'book': did you mean write?"),
+        (ModuleAction("book", "writs"), "'writs' is no function of the module 'book': did you mean write?"),
         (ModuleAction("book", "__class__"), "'__class__' is no function of the module 'book'"),
     ],
 )

@@ -148,12 +148,12 @@ def test_all_that_is_wrong_with_a_file_is_said_in_its_order(problems):
   context:
     keep_recnt: 4
     strategy: drop
-    summary_brain: {provider: ollama, modle: x, temperature: warm}
+    summary_brain: {provider: ollama, modal: x, temperature: warm}
     triggers: {mod: cost, max_turns: 0}
   hooks:
     - id: a
       on: turn_strt
-      condition: {type: alway}
+      condition: {type: alwaz}
       action: {type: log, message: "{turns}"}
     - {id: b, condition: {type: always}, action: {type: compact_context, strategy: x}, cool: 1}
     - {id: c, condition: {type: always}, action: {type: compact_context}}
@@ -170,12 +170,12 @@ cost: {price: {cache: 1}}
         "3:5: execution.context.keep_recnt is unknown: did you mean keep_recent?",
         "4:15: execution.context.strategy is 'drop': give one of 'summarize', 'truncate'.",
         "5:20: execution.context.summary_brain has no model: give it.",
-        "5:39: execution.context.summary_brain.modle is unknown: did you mean model?",
+        "5:39: execution.context.summary_brain.modal is unknown: did you mean model?",
         "5:62: execution.context.summary_brain.temperature is 'warm': give a finite number of at least 0.",
         "6:16: execution.context.triggers.mod is unknown: did you mean mode?",
         "6:38: execution.context.triggers.max_turns is 0: give a whole number of at least 1.",
         "9:7: execution.hooks.0.on is 'turn_strt': give one of 'turn_start', 'turn_end'.",
-        "10:19: execution.hooks.0.condition.type is 'alway', which is unknown: did you mean always?",
+        "10:19: execution.hooks.0.condition.type is 'alwaz', which is unknown: did you mean always?",
         "11:27: execution.hooks.0.action.message is '{turns}': {turns} is no placeholder; use " + PLACEHOLDERS,
         "12:74: execution.hooks.1.action.strategy is 'x': give one of 'summarize', 'truncate'.",
         "12:88: execution.hooks.1.cool is unknown: did you mean cooldown?",
@@ -264,8 +264,8 @@ def test_two_systems_in_one_file_need_a_profile(problems, load):
 
 
 def test_a_name_that_is_nearly_one_of_ours_is_asked_about_and_stops_nothing(load, tmp_path):
-    assert load("trigers: {mode: cost}\nresult: 3\n").warnings == (
-        f"{tmp_path / 'app.yaml'}:1:1: trigers is left alone, as another program's: did you mean triggers?",
+    assert load("triggrz: {mode: cost}\nresult: 3\n").warnings == (
+        f"{tmp_path / 'app.yaml'}:1:1: triggrz is left alone, as another program's: did you mean triggers?",
         f"{tmp_path / 'app.yaml'}:2:1: result is left alone, as another program's: did you mean results?",
     )
 

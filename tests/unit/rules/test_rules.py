@@ -30,7 +30,14 @@ from ctxkit.rules import (
 from ctxkit.rules.memory import Clocks, RuleMemory
 
 FACTS = Facts(
-    turn=5, tokens=8_000, pressure_tokens=7_500, context_size=14_096, output_reserved=4_096, messages=12, tool_calls=3, context_tool_calls=9
+    turn=5,
+    tokens=8_000,
+    pressure_tokens=7_500,
+    context_size=14_096,
+    output_reserved=4_096,
+    messages=12,
+    tool_calls=3,
+    context_tool_calls=9,
 )
 
 
@@ -138,7 +145,7 @@ def test_the_documents_hooks_are_read_as_they_stand():
 
 def test_all_that_is_wrong_with_rules_is_said_at_once_and_where():
     data = [
-        {"id": "a", "when": "turn_end", "condition": {"type": "alway"}, "action": {"type": "log", "mesage": "x"}},
+        {"id": "a", "when": "turn_end", "condition": {"type": "alwaz"}, "action": {"type": "log", "massage": "x"}},
         {"id": "b", "condition": {"type": "turn_count", "count": 0}, "action": {}},
         "c",
     ]
@@ -146,8 +153,8 @@ def test_all_that_is_wrong_with_rules_is_said_at_once_and_where():
         rules_of(data)
     assert str(refused.value).splitlines() == [
         "rules.0.when is unknown; known are action, condition, cooldown, id, on.",
-        "rules.0.condition.type is 'alway', which is unknown: did you mean always?",
-        "rules.0.action.mesage is unknown: did you mean message?",
+        "rules.0.condition.type is 'alwaz', which is unknown: did you mean always?",
+        "rules.0.action.massage is unknown: did you mean message?",
         "rules.0.action has no message: give it.",
         "rules.1.condition.count is 0: give a whole number of at least 1.",
         "rules.1.action has no type: give one of compact_context, inject_message, module_action, log.",
