@@ -95,7 +95,7 @@ def test_what_comes_from_the_environment_is_not_shown(tmp_path):
 
 
 def test_an_unknown_agent_is_refused_by_name():
-    outcome = ran("show", DATA / "digitorn-two-levels.yaml", "--agent", "assistent", DEEPSEEK_API_KEY=SECRET)
+    outcome = ran("show", DATA / "digitorn-two-levels.yaml", "--agent", "assistnat", DEEPSEEK_API_KEY=SECRET)
     assert outcome.exit_code == 1
     assert "did you mean assistant?" in outcome.stdout
 
