@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from ctxkit.plan import EditKind
 from ctxkit.strategies import CompressStrategy
 from ctxkit.strategies.compress import newest_messages
+from ctxkit.strategies.drop_turns import drop_turns
 from ctxkit.strategies.ladder import freed_tokens, leaving, lighter, shorten_more
+from ctxkit.strategies.old_results import cut_edit
+from ctxkit.tokens import block_chars
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
@@ -45,6 +48,25 @@ def plan_emergency(situation: Situation, target_tokens: int) -> tuple[Edit, ...]
     gone = leaving(dropped)
     edits = (*(edit for edit in edits if Place(edit.message, edit.start) not in gone), *dropped)
     return shorten_more(situation, edits, free_tokens=over - freed_tokens(situation, edits))
+
+
+def plan_limits(situation: Situation) -> tuple[Edit, ...]:
+    """Return what `OverflowConfig.max_turns`, `result_chars` and `text_chars` say of a request; nothing where they are unset.
+
+    The newest turns stay, the running one among them, and long results and user texts keep their beginning and their end.
+    """
+    view, overflow = situation.view, situation.settings.overflow
+    older = () if overflow.max_turns is None else view.turns[: -overflow.max_turns]
+    dropped = drop_turns(situation, older)
+    gone = leaving(dropped)
+    cuts = []
+    for place, block in view.blocks():
+        is_text = block.type == "text" and view.messages[place.message].role == "user"
+        most = overflow.result_chars if block.type == "tool_result" else overflow.text_chars if is_text else None
+        if most is not None and place not in gone and place.message not in situation.pinned:
+            too_long = block_chars(block) > most
+            cuts += [cut_edit(situation, place, keep_chars=most, rule="overflow")] if too_long else []
+    return (*cuts, *dropped)
 
 
 def _newest_tokens(situation: Situation) -> float | None:

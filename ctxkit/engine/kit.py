@@ -64,6 +64,9 @@ class Kit:
         """The agent's last request, which a warm summary call extends."""
         self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
         """What requests that were refused aim at, by what tells them apart."""
+        self.cleared_until: tuple[str, int] | None = None
+        """Where the context ended, by message id and its blocks, when a provider took none but a cleared request of it; the
+        context itself is cleared so far when there is time for it."""
         self.store_problem: str | None = None
         """Why what was to leave the context could not be stored last time; None where it was."""
         self.listeners: tuple[Callable[[Any], Any], ...] = ()

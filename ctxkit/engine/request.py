@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.clear import plan_clear
-from ctxkit.engine.emergency import plan_emergency
+from ctxkit.engine.emergency import plan_emergency, plan_limits
 from ctxkit.engine.layer import DROPPED, layer_text
 from ctxkit.engine.unfit import unfit_error
 from ctxkit.ledger import Ledger
@@ -177,14 +177,29 @@ class RequestFitter:
             is_smaller = refused_tokens is None or sent.tokens < refused_tokens
             return is_smaller and not self._kit.is_over(sent.tokens, limit, self._model.key)
 
-        edits = plan_emergency(situation, target)
-        fitted = await self._edited(head, view, edits)
-        if not fits(fitted) and self._settings.overflow.on_unfit == "clear":
+        is_refused, clears = refused_tokens is not None, self._settings.overflow.on_unfit == "clear"
+        edits = plan_limits(situation)
+        fitted = await self._edited(head, view, edits) if edits else whole
+        is_fit = bool(edits) and fits(fitted)
+        if not is_fit and not (self._has_limits and clears and is_refused):
+            edits = plan_emergency(situation, target)
+            fitted = await self._edited(head, view, edits)
+            is_fit = fits(fitted)
+        if not is_fit and clears:
             edits = plan_clear(situation)
             fitted = await self._edited(head, view, edits)
-        if not fits(fitted):
+            if is_refused and view.messages:
+                self._kit.cleared_until = (view.messages[-1].id, len(view.contents[-1]))
+            is_fit = fits(fitted)
+        if not is_fit:
             raise unfit_error(situation, edits, needed_tokens=fitted.tokens, limit_tokens=limit)
         return fitted
+
+    @property
+    def _has_limits(self) -> bool:
+        """Whether somebody says what an emergency leaves of a request."""
+        overflow = self._settings.overflow
+        return any(most is not None for most in (overflow.max_turns, overflow.result_chars, overflow.text_chars))
 
     async def _edited(self, head: Sequence[Msg], view: View, edits: Sequence[Edit]) -> Sent:
         replacements = await self._shortened(view, edits)
@@ -200,8 +215,8 @@ class RequestFitter:
             if edit.kind is EditKind.TRUNCATE:
                 block = view.contents[edit.message][edit.start]
                 mark = block.metadata.get("ctxkit", {}) if block.type == "tool_result" else {}
-                replacements[Place(edit.message, edit.start)] = await shortener.shorten(
-                    block, limit_tokens=edit.keep_tokens, reference=mark.get("reference")
+                replacements[Place(edit.message, edit.start)] = await shortener.truncated(
+                    block, edit, reference=mark.get("reference")
                 )
         return replacements
 

@@ -245,9 +245,16 @@ class Run:
             learnt=learnt,
             draft=draft,
             reference=reference,
+            awaits=self.awaits(edits) if draft is None and layer is not None else self.layers.awaited(),
             broken=broken,
             why=why,
         )
+
+    def awaits(self, edits: Sequence[Edit]) -> tuple[str, ...]:
+        """Return the plans of which a summary is to come from memory, this one included where its edits drop anything."""
+        is_dropped = any(edit.kind is EditKind.DROP for edit in edits)
+        is_late = self.settings.summary.timing == "next_turn" and is_dropped
+        return (*self.layers.awaited(), *((self.plan_id,) if is_late else ()))
 
     async def apply(self, planned: Planned) -> Receipt:
         """Swap the context for the planned one; the last step, and the only one that changes the agent."""
@@ -370,7 +377,7 @@ class Run:
         if not await self.kit.port.swap(swap):
             return False
         if planned.layer is not None:
-            self.layers.remember(planned.layer, self.plan_id)
+            self.layers.remember(planned.layer, self.plan_id, awaits=planned.awaits)
         elif planned.learnt is not None:
             self.layers.learn(planned.learnt)
         remember_change(self.kit.port.slot, self.plan_id)

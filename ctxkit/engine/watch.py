@@ -12,7 +12,9 @@ from ctxkit.engine.arrivals import Arrivals
 from ctxkit.errors import ContextUnfitError, CtxkitError
 from ctxkit.ledger import scan_block
 from ctxkit.plan import Reason
+from ctxkit.strategies.history_limit import turns_over
 from ctxkit.strategies.images import images_of
+from ctxkit.strategies.old_results import old_results
 from ctxkit.tokens import price_of
 from ctxkit.triggers import Boundary, Habits, Moment, decide, safe_limit, task_change
 
@@ -76,6 +78,8 @@ class Watch:
         self._limit_tokens = 0
         self._most_failures = 1
         self._has_told_overhead = False
+        self._looked_at_history: str | None = None
+        """The reply at whose beginning the earlier turns were held against their limits."""
         self._habits = Habits.from_json(kit.port.slot.get(_SLOT))
         self.decision: Decision | None = None
         """What the last look decided about a compression; `None` before the first."""
@@ -95,6 +99,7 @@ class Watch:
         self.decision = decision
         is_resting = reading.tokens < min(self._habits.rest.until_tokens, limit)
         is_for_single = not is_resting and (self._oversized or self._images > settings.max_image_num)
+        is_for_single = self._is_history_over(settings) or is_for_single
         self._tokens = reading.tokens
         self._rest_step = max(1, int(settings.triggers.min_gain_ratio * reading.context_size))
         self._boundary = None
@@ -103,7 +108,7 @@ class Watch:
         return Look(
             tokens=reading.tokens,
             trigger_tokens=decision.trigger_tokens,
-            is_due=decision.is_due or is_for_single,
+            is_due=decision.is_due or is_for_single or self._kit.cleared_until is not None,
             why=decision.why,
             growth_tokens=moment.growth.tokens(reading.context_size),
             floor_tokens=moment.floor_tokens,
@@ -294,6 +299,20 @@ class Watch:
             if block.type == "tool_call":
                 self._hear(block.name, block.input, is_news=not is_all_new)
         self._arrivals.looked(context)
+
+    def _is_history_over(self, settings: Settings) -> bool:
+        """Whether there are too many earlier turns, or results of theirs are too long.
+
+        Asked once a turn: only a new one makes turns old. A limit that was taken back rests for a while.
+        """
+        port, history = self._kit.port, settings.history
+        most_chars, most_turns = history.old_result_chars, None if self._habits.rest.is_quiet else history.max_user_turns
+        if port.reply_id == self._looked_at_history or (most_chars is None and most_turns is None):
+            return False
+        self._looked_at_history = port.reply_id
+        view = self._kit.view()
+        has_old = most_chars is not None and next(old_results(view, most_chars), None) is not None
+        return has_old or next(turns_over(view, most_turns), None) is not None
 
     def _begin_turn(self) -> None:
         """Count a turn where another reply runs than at the last look; one that was parked goes on in the same turn."""

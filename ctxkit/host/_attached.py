@@ -22,7 +22,7 @@ from ctxkit.offload.redact import redactor_of
 from ctxkit.tokens import load_counter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from agentscope.agent import Agent
 
@@ -156,6 +156,20 @@ async def _tell_middlewares(agent: ref[Agent], record: AfterCompression) -> None
             answer = tell(alive, record)
             if inspect.isawaitable(answer):
                 await answer
+
+
+async def summaries_for(agent: Agent, plan_ids: Sequence[str]) -> dict[str, str]:
+    """Return what an agent's other middlewares have of what plans took away: those that have `summary_of(agent, plan_id)`."""
+    found: dict[str, str] = {}
+    for middleware in _compat.middlewares_of(agent):
+        summary_of = getattr(middleware, "summary_of", None)
+        if not callable(summary_of):
+            continue
+        for plan_id in plan_ids:
+            text = await summary_of(agent, plan_id)
+            if text is not None:
+                found[plan_id] = text
+    return found
 
 
 def _tell_overflow(agent: ref[Agent]) -> None:

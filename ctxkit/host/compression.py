@@ -12,8 +12,10 @@ from agentscope.tool import ToolResponse
 from ctxkit.errors import ConfigError, ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
 from ctxkit.host._attached import Attachments
+from ctxkit.host._call_limit import CallLimit
 from ctxkit.host._calls import call_fitting
 from ctxkit.host._hint import is_wanted
+from ctxkit.host._late import bring_in_late
 from ctxkit.host._tasks import OwnedTasks, event_of
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.steering import Steering
@@ -135,9 +137,12 @@ class CompressionMiddleware(MiddlewareBase):
                 yield item
             return
         attached.hint.take_back(agent)
+        settings = settings_of(agent.context_config)
+        await bring_in_late(attached.engine, agent, settings)
         async for event in self._make_room(attached, agent):
             yield event
-        async for item in next_handler():
+        limit = CallLimit(attached.engine, settings)
+        async for item in next_handler(**limit.choice(agent, input_kwargs.get("tool_choice"))):
             yield item
             for name, value in attached.engine.take_pending():
                 yield event_of(agent, name, value)
@@ -152,6 +157,11 @@ class CompressionMiddleware(MiddlewareBase):
             async for chunk in next_handler():
                 yield chunk
             return
+        settings = settings_of(agent.context_config)
+        limit = CallLimit(attached.engine, settings)
+        if not limit.admit(call.name):
+            yield limit.refusal()
+            return
         before = attached.engine.last_receipt
         with attached.acting(call.name):
             async for chunk in next_handler():
@@ -161,8 +171,7 @@ class CompressionMiddleware(MiddlewareBase):
                         new = [last] if last is not None and last is not before else []
                         chunk = _results.told_by_receipt(chunk, new)  # noqa: PLW2901 - what is passed on
                     else:
-                        settings = settings_of(agent.context_config)
-                        chunk = await _results.admitted(attached.engine, chunk, call, settings)  # noqa: PLW2901 - as above
+                        chunk = await _results.admitted(attached.engine, limit.told(chunk), call, settings)  # noqa: PLW2901 - as above
                 yield chunk
 
     async def on_model_call(

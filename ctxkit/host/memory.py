@@ -165,6 +165,11 @@ class MemoryMiddleware(MiddlewareBase):
         task = self._start(agent, work, "note", plan_id=leaving.id)
         await asyncio.wait({task}, timeout=settings_of(agent.context_config).offload.timeout_s)
 
+    async def summary_of(self, agent: Agent, plan_id: str) -> str | None:
+        """Return what memory has of what a compression took out of an agent's context; None while it is being written."""
+        entry = await (await self.memory_of(agent)).flushed(plan_id)
+        return None if entry is None else entry.memory
+
     def after_overflow(self, agent: Agent) -> None:
         """Begin to write the whole context to memory, where the config wants that; called by ctxkit."""
         if self._memories.config_of(agent).on_overflow:

@@ -2,7 +2,7 @@
 
 from ctxkit.tokens.blocks import BlockScale
 from ctxkit.tokens.calibration import Calibration
-from ctxkit.tokens.chars import block_chars, message_chars
+from ctxkit.tokens.chars import CHARS, block_chars, message_chars
 from ctxkit.tokens.classes import ContentClass, classify
 from ctxkit.tokens.count import count_text, serve_loop
 from ctxkit.tokens.counter import ByteCounter, Counter, TiktokenCounter, default_counter, load_counter
@@ -14,6 +14,7 @@ from ctxkit.tokens.ruler import Ruler
 from ctxkit.tokens.weight import Weight
 
 __all__ = [
+    "CHARS",
     "BlockScale",
     "ByteCounter",
     "Calibration",

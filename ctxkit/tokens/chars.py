@@ -23,6 +23,20 @@ def message_chars(messages: Iterable[Msg]) -> int:
     return sum(block_chars(block) for message in messages for block in message.content)
 
 
+class CharCounter:
+    """Counts characters in place of tokens, so that a `Ruler` cuts by them."""
+
+    name = "characters"
+
+    def count(self, text: str) -> int:
+        """Return the characters of a text."""
+        return len(text)
+
+
+CHARS: Final = CharCounter()
+"""What a `Ruler` takes that measures in characters."""
+
+
 def _chars(content: object) -> int:
     if isinstance(content, str):
         return len(content)
