@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ctxkit.profiles import find_profile
-from ctxkit.sessions import Retention, SessionLocks
+from ctxkit.sessions import Retention
 
 
-def session_settings(name: str, overrides: Mapping[str, Any]) -> tuple[dict[str, Any], SessionLocks | None]:
-    """Return the arguments for a profile, and the locks among them that were made for it; `None` where none were.
+def session_settings(name: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments for a profile.
 
     Args:
         name: The profile.
@@ -24,7 +24,6 @@ def session_settings(name: str, overrides: Mapping[str, Any]) -> tuple[dict[str,
     settings = {**found.section("session"), "retention": retention or None, "locks": locks or "own", **overrides}
     if isinstance(settings["retention"], Mapping):
         settings["retention"] = Retention(**{**retention, **settings["retention"]})
-    own = None
     if isinstance(settings["locks"], Mapping):
-        own = settings["locks"] = SessionLocks(**{**locks, **settings["locks"]})
-    return settings, own
+        settings["locks"] = {**locks, **settings["locks"]}
+    return settings

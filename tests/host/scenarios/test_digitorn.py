@@ -285,11 +285,17 @@ Do NOT guess or invent results you haven't seen. Only report what is shown above
 
 @pytest.mark.row("D6")
 async def test_of_5000_paths_the_first_200_are_shown_and_the_guidance_says_so():
-    paths = [f"/home/user/project/src/module_{n:04}/file_{n:04}.py" for n in range(5000)]
+    paths = [
+        f"/home/user/projects/survey/services/payments/adapters/{n:04}/src/handlers/incoming/requests/module_{n:04}/file_{n:04}.py"
+        for n in range(5000)
+    ]
     find = tool_named("filesystem.find", json.dumps(paths, indent=1))
-    # Half of what is available is (11,200 - 4,096) / 2 = 3,552 tokens.
-    scripted = model(call("filesystem.find", pattern="*"), "done", context_size=11_200, enforce="cl100k")
+    # Half of what is available is (17,680 - 4,096) / 2 = 6,792 tokens.
+    asked = call("filesystem.find", pattern="*")
+    asked.id = "call_find"  # ids stand in the reference, and so take part of the room
+    scripted = model(asked, "done", context_size=17_680, enforce="cl100k")
     agent = digitorn(scripted, tools=[find])
+    agent.state.session_id = "session_find"
 
     await agent.reply(user("List all files."))
 
@@ -297,7 +303,7 @@ async def test_of_5000_paths_the_first_200_are_shown_and_the_guidance_says_so():
     assert GUIDANCE.format(kept=200) in shown
     assert [path for path in paths if path in shown] == paths[:200]
     result_tokens = scripted.chats[1].input_tokens - scripted.chats[0].input_tokens
-    assert 0.9 * 3552 < result_tokens <= 3552
+    assert 0.9 * 6792 < result_tokens <= 6792
 
 
 @pytest.mark.row("D6")
