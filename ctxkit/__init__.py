@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ctxkit.config import (
         CostConfig,
+        HistoryConfig,
         HooksConfig,
         LadderConfig,
+        MemoryConfig,
         OffloadConfig,
         OverflowConfig,
         Price,
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
         TriggersConfig,
         WindowConfig,
     )
+    from ctxkit.config_file import Brain, ConfigFile, LoadedConfig, load_config_file
     from ctxkit.engine.hooks import AfterCompression, BeforeCompression
     from ctxkit.errors import (
         ConfigError,
+        ConfigFileError,
         ContextUnfitError,
         CtxkitError,
         NewerFormatError,
@@ -42,14 +46,18 @@ if TYPE_CHECKING:
     from ctxkit.host.compression import CompressionMiddleware
     from ctxkit.host.context_config import ContextConfig
     from ctxkit.host.events import ContextEvent
+    from ctxkit.host.memory import MemoryMiddleware
+    from ctxkit.host.rules import RulesMiddleware
     from ctxkit.host.session import SessionMiddleware
     from ctxkit.host.steering import Steering
     from ctxkit.host.summary import SummaryGenerator, SummarySchema
     from ctxkit.host.workspace import LocalWorkspace
     from ctxkit.ledger import Deed, ToolAdapter, register_tool_adapter
+    from ctxkit.memory import BootstrapFiles, Flushed, Memory, MemoryHit
     from ctxkit.offload import Entry, FileLimits, FileStore, MemoryStore, Offloader, Record, Store, StoreOffloader
     from ctxkit.offload.redact import SecretRedactor
     from ctxkit.plan import Draft, Edit, EditKind, Plan, Reason, Receipt
+    from ctxkit.rules import Facts, Rule, RuleAgent, RuleKinds, rules_of, with_auto_compact
     from ctxkit.sessions import (
         MemorySessionStore,
         Retention,
@@ -64,8 +72,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AfterCompression",
     "BeforeCompression",
+    "BootstrapFiles",
+    "Brain",
     "CompressionMiddleware",
     "ConfigError",
+    "ConfigFile",
+    "ConfigFileError",
     "ContextConfig",
     "ContextEvent",
     "ContextUnfitError",
@@ -76,12 +88,20 @@ __all__ = [
     "Edit",
     "EditKind",
     "Entry",
+    "Facts",
     "FileLimits",
     "FileStore",
+    "Flushed",
+    "HistoryConfig",
     "HooksConfig",
     "HostCodec",
     "LadderConfig",
+    "LoadedConfig",
     "LocalWorkspace",
+    "Memory",
+    "MemoryConfig",
+    "MemoryHit",
+    "MemoryMiddleware",
     "MemorySessionStore",
     "MemoryStore",
     "NewerFormatError",
@@ -99,6 +119,10 @@ __all__ = [
     "Restored",
     "ResultsConfig",
     "Retention",
+    "Rule",
+    "RuleAgent",
+    "RuleKinds",
+    "RulesMiddleware",
     "SecretRedactor",
     "SessionLockedError",
     "SessionLocks",
@@ -124,16 +148,21 @@ __all__ = [
     "TriggersConfig",
     "WindowConfig",
     "WireRequest",
+    "load_config_file",
     "prefix_audit",
     "register_tool_adapter",
+    "rules_of",
     "wire_request",
+    "with_auto_compact",
 ]
 
 _ROOMS: Final = {
     "ctxkit.config": (
         "CostConfig",
+        "HistoryConfig",
         "HooksConfig",
         "LadderConfig",
+        "MemoryConfig",
         "OffloadConfig",
         "OverflowConfig",
         "Price",
@@ -143,9 +172,11 @@ _ROOMS: Final = {
         "TriggersConfig",
         "WindowConfig",
     ),
+    "ctxkit.config_file": ("Brain", "ConfigFile", "LoadedConfig", "load_config_file"),
     "ctxkit.engine.hooks": ("AfterCompression", "BeforeCompression"),
     "ctxkit.errors": (
         "ConfigError",
+        "ConfigFileError",
         "ContextUnfitError",
         "CtxkitError",
         "NewerFormatError",
@@ -164,11 +195,14 @@ _ROOMS: Final = {
     "ctxkit.host.compression": ("CompressionMiddleware",),
     "ctxkit.host.context_config": ("ContextConfig",),
     "ctxkit.host.events": ("ContextEvent",),
+    "ctxkit.host.memory": ("MemoryMiddleware",),
+    "ctxkit.host.rules": ("RulesMiddleware",),
     "ctxkit.host.session": ("SessionMiddleware",),
     "ctxkit.host.steering": ("Steering",),
     "ctxkit.host.summary": ("SummaryGenerator", "SummarySchema"),
     "ctxkit.host.workspace": ("LocalWorkspace",),
     "ctxkit.ledger": ("Deed", "ToolAdapter", "register_tool_adapter"),
+    "ctxkit.memory": ("BootstrapFiles", "Flushed", "Memory", "MemoryHit"),
     "ctxkit.offload": (
         "Entry",
         "FileLimits",
@@ -181,6 +215,7 @@ _ROOMS: Final = {
     ),
     "ctxkit.offload.redact": ("SecretRedactor",),
     "ctxkit.plan": ("Draft", "Edit", "EditKind", "Plan", "Reason", "Receipt"),
+    "ctxkit.rules": ("Facts", "Rule", "RuleAgent", "RuleKinds", "rules_of", "with_auto_compact"),
     "ctxkit.sessions": (
         "MemorySessionStore",
         "Retention",

@@ -2,6 +2,7 @@
 
     CtxkitError
     ├── ConfigError (also ValueError)      a setting that cannot work
+    │   └── ConfigFileError                a file of settings that cannot be used
     ├── SummaryError                       no summary of the wanted quality could be had
     ├── StoreError                         the place that keeps what leaves the context
     │   ├── StoreWriteError                something could not be stored
@@ -26,6 +27,18 @@ class CtxkitError(Exception):
 
 class ConfigError(CtxkitError, ValueError):
     """A setting that cannot work; the message names the field, the value and the remedy."""
+
+
+class ConfigFileError(ConfigError):
+    """A file of settings that cannot be used; the message has a line for each thing that is wrong.
+
+    Args:
+        problems: One line each: `FILE:LINE:COLUMN: what is wrong and what to do`, in the order of the file.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
 
 
 class SummaryError(CtxkitError):

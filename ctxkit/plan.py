@@ -22,8 +22,12 @@ class Reason(StrEnum):
     """Somebody called `compress_context()`."""
     TOOL = "tool"
     """The agent called the host's CompressContext tool."""
+    RULE = "rule"
+    """A rule of the user's fired."""
     OVERFLOW = "overflow"
     """The provider refused the request, or it could be foreseen."""
+    MEMORY = "memory"
+    """Memory had written a summary of what left before."""
     ADMISSION = "admission"
     """Something oversized had entered the context."""
 
@@ -65,6 +69,9 @@ class Edit:
     """Tokens that stood there."""
     keep_tokens: int = 0
     """Tokens that may stand there afterwards; 0 where nothing does."""
+    keep_chars: int | None = None
+    """Of `TRUNCATE` edits: so many characters stand there afterwards, in place of `keep_tokens`, which is what they take about;
+    `None` goes by tokens."""
     images: int = 0
     """How many of the block's images go, oldest first; of `IMAGE` edits only."""
     reference: str | None = None

@@ -72,8 +72,22 @@ SMALL_WINDOW: Final = "ctxkit.window.small"
 CACHE_BROKEN: Final = "ctxkit.cache.broken"
 """A request's beginning is not that of the request before, though nothing was compressed: `component`, `stable_tokens`."""
 
+MEMORY_WRITTEN: Final = "ctxkit.memory.written"
+"""What left the context was written to memory: `plan_id`, `path`, `is_extractive`, `input_tokens`, `output_tokens`. Told at
+the next reasoning step."""
+
+MEMORY_FAILED: Final = "ctxkit.memory.failed"
+"""What left the context could not be written to memory yet: `plan_id` (None where no compression took it), `problem`. Told
+at the next reasoning step."""
+
 HOOK_FAILED: Final = "ctxkit.hook.failed"
 """A user's hook raised: `hook`, `problem`."""
+
+RULE_FIRED: Final = "ctxkit.rule.fired"
+"""A rule has done what it says: `rule`, `on`, `action`, `turn`, `tokens`, `messages`."""
+
+RULE_FAILED: Final = "ctxkit.rule.failed"
+"""A rule could not be looked at or carried out; the reply goes on: `rule`, `on`, `action`, `problem`."""
 
 UNDONE: Final = "ctxkit.compression.undone"
 """A compression was taken back: `plan_id`, `tokens_before`, `tokens_after`."""

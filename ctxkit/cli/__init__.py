@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from ctxkit.cli.config import config
 from ctxkit.cli.demo import demo
+from ctxkit.cli.profiles import profiles
 from ctxkit.cli.repair import repair
 
 app = typer.Typer(
@@ -42,4 +44,6 @@ def ctxkit(
 
 
 app.command()(demo)
+app.command()(profiles)
 app.command()(repair)
+app.add_typer(config)

@@ -4,8 +4,10 @@ They are nested in `ctxkit.ContextConfig`, which adds AgentScope's own fields. E
 says in a `ConfigError` which field has which value and what to do about it.
 """
 
+from ctxkit.config.history import HistoryConfig
 from ctxkit.config.hooks import HooksConfig
 from ctxkit.config.ladder import KNOWN_RUNGS, SUMMARY_RUNG, LadderConfig
+from ctxkit.config.memory import MemoryConfig
 from ctxkit.config.offload import OffloadConfig, PrivacyConfig
 from ctxkit.config.results import MarkerPlacement, ResultsConfig
 from ctxkit.config.settings import Settings
@@ -17,10 +19,12 @@ __all__ = [
     "KNOWN_RUNGS",
     "SUMMARY_RUNG",
     "CostConfig",
+    "HistoryConfig",
     "HooksConfig",
     "LadderConfig",
     "Lane",
     "MarkerPlacement",
+    "MemoryConfig",
     "Mode",
     "OffloadConfig",
     "OnUnfit",

@@ -1,6 +1,7 @@
 """Checks of the sections' fields: each says in a `ConfigError` which field has which value and what to do about it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from math import isfinite
 from typing import NoReturn
 
@@ -15,6 +16,13 @@ def refuse(section: object, name: str, value: object, rule: str) -> NoReturn:
     """
     msg = f"{type(section).__name__}.{name} is {value!r}: {rule}."
     raise ConfigError(msg)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the nearest known name, or else all that there are; it follows a statement."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    return f": did you mean {near[0]}?" if near else f"; known are {', '.join(names)}."
 
 
 def is_number(value: object) -> bool:

@@ -50,6 +50,9 @@ class LadderConfig:
     keep_messages: int | None = None
     """So many of the newest messages (as a provider's format has them) stay on the last rung; `None` goes by `reserve_ratio`."""
 
+    texts_below_turns: int | None = None
+    """Rung `turn_texts` is climbed below so many complete turns, and `drop_turns` from so many on; `None` climbs both."""
+
     def __post_init__(self) -> None:
         one_of(self, "strategy", ("summarize", "truncate"))
         if self.rungs is not None:
@@ -57,6 +60,8 @@ class LadderConfig:
         whole(self, "keep_results", least=0)
         if self.keep_messages is not None:
             whole(self, "keep_messages", least=0)
+        if self.texts_below_turns is not None:
+            whole(self, "texts_below_turns", least=1)
 
     def rungs_where(self, *, is_priced: bool) -> tuple[object, ...]:
         """Return the rungs of one climb.

@@ -9,6 +9,9 @@ from ctxkit.config.checks import one_of, ratio, refuse, tool_names, whole
 MarkerPlacement = Literal["gap", "end"]
 """Where the truncation marker stands: between head and tail, or at the end of what is kept."""
 
+LimitOf = Literal["window", "available"]
+"""What a share is of: the context size, or what `overflow.output_reserve_tokens` leaves of it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsConfig:
@@ -16,6 +19,8 @@ class ResultsConfig:
 
     limit_ratio: float = 0.25
     """One result keeps at most this share of the context size, (0, 1]; the host's `tool_result_limit` applies beside it."""
+    limit_of: LimitOf = "window"
+    """What `limit_ratio` is a share of."""
     limit_tokens: int = 8000
     """One result keeps at most so many tokens in windows of any size, at least 1, unless `tool_result_limit` was set.
 
@@ -41,6 +46,7 @@ class ResultsConfig:
         ratio(self, "paste_limit_ratio")
         ratio(self, "head_ratio")
         one_of(self, "marker", ("gap", "end"))
+        one_of(self, "limit_of", ("window", "available"))
         if not isinstance(self.per_tool_limits, Mapping):
             refuse(self, "per_tool_limits", self.per_tool_limits, "give a mapping of tool names to tokens")
         for tool, limit in self.per_tool_limits.items():

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
+from ctxkit.config.history import HistoryConfig
 from ctxkit.config.hooks import HooksConfig
 from ctxkit.config.ladder import LadderConfig
+from ctxkit.config.memory import MemoryConfig
 from ctxkit.config.offload import OffloadConfig, PrivacyConfig
 from ctxkit.config.results import ResultsConfig
 from ctxkit.config.summary import SummaryConfig
@@ -35,6 +38,8 @@ class Settings:
     cost: CostConfig = field(default_factory=CostConfig)
     window: WindowConfig = field(default_factory=WindowConfig)
     hooks: HooksConfig = field(default_factory=HooksConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    history: HistoryConfig = field(default_factory=HistoryConfig)
     is_ratio_explicit: bool = True
     """Whether somebody set `trigger_ratio`, so that it wins over `triggers.mode`."""
     is_reserve_explicit: bool = True
@@ -42,42 +47,51 @@ class Settings:
     is_result_limit_explicit: bool = True
     """Whether somebody set `tool_result_limit`, so that it holds in place of `results.limit_tokens`."""
 
-    def trigger_tokens(self, context_size: int, *, fixed_tokens: int = 0) -> int:
+    def trigger_tokens(self, context_size: int, *, fixed_tokens: int = 0, per_estimate: float = 1.0) -> int:
         """Return the tokens above which a compression is due by ratio, for a window of `context_size` tokens.
 
         Args:
             context_size: Tokens of the window.
             fixed_tokens: Tokens of the request that are no messages: system prompt, tools and summary.
+            per_estimate: Measured tokens for each one of the estimate that `pressure_ratio` goes by.
         """
-        return min(int(self.trigger_ratio * context_size), self.most_tokens(context_size, fixed_tokens=fixed_tokens))
+        most = self.most_tokens(context_size, fixed_tokens=fixed_tokens, per_estimate=per_estimate)
+        return min(int(self.trigger_ratio * context_size), most)
 
-    def most_tokens(self, context_size: int, *, fixed_tokens: int = 0) -> int:
+    def most_tokens(self, context_size: int, *, fixed_tokens: int = 0, per_estimate: float = 1.0) -> int:
         """Return the tokens above which a compression is due by any ratio and in any mode.
 
         Args:
             context_size: Tokens of the window.
             fixed_tokens: Tokens of the request that are no messages: system prompt, tools and summary.
+            per_estimate: Measured tokens for each one of the estimate that `pressure_ratio` goes by.
         """
         triggers, window = self.triggers, self.window
-        history = int(window.history_ratio * context_size)
+        history = min(context_size, int(window.history_ratio * window.history_margin * context_size))
         limits = [context_size - min(window.reserve_floor_tokens, context_size - history)]
         if history < context_size:
             limits.append(fixed_tokens + history)
         if triggers.max_tokens is not None:
             limits.append(triggers.max_tokens)
         if triggers.pressure_ratio is not None:
-            limits.append(int(triggers.pressure_ratio * self.limit_tokens(context_size)))
+            limits.append(ceil(triggers.pressure_ratio * self.available_tokens(context_size) * per_estimate))
         return min(limits)
 
     def limit_tokens(self, context_size: int) -> int:
         """Return the tokens that a request may have, the room for its answer left out."""
         return context_size - min(self.overflow.output_reserve_tokens, context_size // 8)
 
+    def available_tokens(self, context_size: int) -> int:
+        """Return the tokens of the window without its whole output reserve, which pressure and shares of it are about."""
+        available = context_size - self.overflow.output_reserve_tokens
+        return available if available > 0 else self.limit_tokens(context_size)
+
     def result_limit(self, tool: str, context_size: int) -> int:
         """Return the tokens that one result of a tool may have."""
         limit = self.results.per_tool_limits.get(tool)
         if limit is None:
-            limit = int(self.results.limit_ratio * context_size)
+            whole = context_size if self.results.limit_of == "window" else self.available_tokens(context_size)
+            limit = int(self.results.limit_ratio * whole)
             if not self.is_result_limit_explicit:
                 limit = min(limit, self.results.limit_tokens)
         return min(limit, self.tool_result_limit)

@@ -5,6 +5,10 @@ from typing import Literal
 
 from ctxkit.config.checks import at_least, one_of, ratio, refuse, switch, whole
 
+Placement = Literal["layer", "first_user"]
+"""Where the summary stands: in AgentScope's own summary layer, or in the first user message of what stays."""
+Timing = Literal["at_once", "next_turn"]
+"""From when on the summary is there; until then a stub with the reference stands in its place."""
 Lane = Literal["session", "global"]
 """The queue on which compressions wait for each other: that of their session, or one for all sessions of the process."""
 
@@ -60,6 +64,10 @@ class SummaryConfig:
     """Say behind the summary what was accomplished and which tools there are."""
     reminder_tools: int = 20
     """Over so many tools the reminder names their groups in place of each, at least 0."""
+    placement: Placement = "layer"
+    """Where the summary of what left stands."""
+    timing: Timing = "at_once"
+    """From when on it stands there."""
 
     def __post_init__(self) -> None:
         for name in ("warm", "prepare", "verify", "reminder"):
@@ -73,5 +81,7 @@ class SummaryConfig:
         at_least(self, "retry_delay_s", 0)
         at_least(self, "retry_delay_max_s", 0)
         one_of(self, "lane", ("session", "global"))
+        one_of(self, "placement", ("layer", "first_user"))
+        one_of(self, "timing", ("at_once", "next_turn"))
         if self.model is not None and not (callable(self.model) and hasattr(self.model, "generate_structured_output")):
             refuse(self, "model", self.model, "give a chat model of AgentScope's, or None")

@@ -34,6 +34,12 @@ class TriggersConfig:
 
     Where prices decide, it is worth one from half a headroom on.
     """
+    chars_per_token: float | None = None
+    """What `pressure_ratio` is held against: characters of all messages by this, above 0; `None` takes the measured tokens of
+    the request. Whether a request fits is always judged by the measured ones.
+    """
+    automatic: bool = True
+    """Compress when it is due; off, that is done only where the next request would not fit, and by hand."""
     cooldown_turns: int = 0
     """No second automatic compression within so many turns, unless the request would not fit, at least 0."""
     breaker_failures: int = 3
@@ -48,6 +54,9 @@ class TriggersConfig:
                 whole(self, name, least=1)
         if self.pressure_ratio is not None:
             ratio(self, "pressure_ratio")
+        if self.chars_per_token is not None:
+            ratio(self, "chars_per_token", to=100)
+        switch(self, "automatic")
         ratio(self, "min_gain_ratio")
         whole(self, "cooldown_turns", least=0)
         whole(self, "breaker_failures", least=1)

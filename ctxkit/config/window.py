@@ -19,6 +19,14 @@ class OverflowConfig:
     """An emergency view aims at this share of the window, (0, 1]."""
     retries: int = 3
     """Tries of a refused request, each strictly smaller, at least 0."""
+    keep_messages_ratio: float | None = None
+    """An emergency view keeps this share of `ladder.keep_messages`, rounded down, (0, 1]; `None` goes by `target_ratio` alone."""
+    result_chars: int | None = None
+    """Tool results keep at most so many characters in an emergency view, at least 100; `None` for no such limit."""
+    text_chars: int | None = None
+    """User texts keep at most so many characters in an emergency view, at least 100; `None` for no such limit."""
+    max_turns: int | None = None
+    """An emergency view has at most so many of the newest turns, at least 1; `None` for no such limit."""
     on_unfit: OnUnfit = "refuse"
     """What happens when nothing more can be done."""
 
@@ -26,6 +34,11 @@ class OverflowConfig:
         whole(self, "output_reserve_tokens", least=0)
         ratio(self, "target_ratio")
         whole(self, "retries", least=0)
+        if self.keep_messages_ratio is not None:
+            ratio(self, "keep_messages_ratio")
+        for name, least in (("result_chars", 100), ("text_chars", 100), ("max_turns", 1)):
+            if getattr(self, name) is not None:
+                whole(self, name, least=least)
         one_of(self, "on_unfit", ("refuse", "clear"))
 
 
@@ -49,6 +62,8 @@ class WindowConfig:
     """At least so many tokens are left free when a compression is due, at most the window without its history share."""
     history_ratio: float = 1.0
     """The messages may have at most this share of the window, (0, 1]."""
+    history_margin: float = 1.0
+    """The messages' share is multiplied by this, at least 1: OpenClaw's safeguard lets estimates be a fifth too high."""
     estimate_factor: float = 1.0
     """Estimates are multiplied by this until the provider has reported a usage, at least 1."""
 
@@ -60,4 +75,5 @@ class WindowConfig:
                 whole(self, name, least=1)
         switch(self, "allow_tiny")
         ratio(self, "history_ratio")
+        at_least(self, "history_margin", 1)
         at_least(self, "estimate_factor", 1)

@@ -76,6 +76,8 @@ async def admit_result(kit: Kit, pieces: Sequence[Piece], *, call_id: str, tool:
         counted = await kit.port.host_count(kept)
         if counted <= host_limit:
             break
+        # The host may count more than there is: what is already below the aim would stay as it is.
+        aim = min(aim, round(await kit.gauge.pieces_tokens(kept, model_key=kit.port.model.key)))
         aim = max(1, int(aim * host_limit / counted * _MARGIN_RATIO))
     else:
         kept = await _smallest(kit, stored.reference, host_limit, is_lost=is_lost)

@@ -11,7 +11,7 @@ from ctxkit.config import SUMMARY_RUNG
 from ctxkit.engine.apply import apply_edits
 from ctxkit.invariants import broken_rules, misplaced
 from ctxkit.plan import EditKind
-from ctxkit.strategies.compress import staying
+from ctxkit.strategies.compress import newest_messages, staying
 from ctxkit.strategies.ladder import (
     LEAVING,
     freed_tokens,
@@ -24,6 +24,7 @@ from ctxkit.strategies.ladder import (
     stacked,
 )
 from ctxkit.strategies.registry import name_of, strategy_of
+from ctxkit.strategies.turn_stages import TurnStages
 from ctxkit.tokens import serve_loop
 from ctxkit.view import Place
 
@@ -65,6 +66,8 @@ class Aim:
     """The request has at most so many afterwards; what stays is touched for no more than that."""
     limit_tokens: float
     """The request may have so many at most."""
+    due_tokens: float
+    """A compression is due from so many tokens on; what goes by turns ends below it."""
     layer_tokens: float
     """A new summary layer takes so many at least."""
     worth_tokens: float
@@ -110,17 +113,19 @@ class Climb:
     async def _choose(self) -> Chosen:
         base = plan_ladder(self.situation, keep_tokens=None)
         await serve_loop()
-        rungs = self.situation.settings.ladder.rungs_where(is_priced=self.aim.is_priced)
+        rungs = self._rungs()
         top = rungs.index(SUMMARY_RUNG) if SUMMARY_RUNG in rungs else len(rungs)
         # Beside the loop: it looks at every block of the context.
         summary = await asyncio.to_thread(self._summary) if top < len(rungs) else ()
+        if leaving(base) and not (self.aim.wants_summary or self.aim.force) and self._left(base) <= self.aim.goal_tokens:
+            return Chosen(edits=base, summary=summary, why="the limit of the history made enough room")
         edits, added = base, list[tuple["Edit", ...]]()
         for rung in rungs[:top]:
             more = await self._rung(rung, edits)
             if more:
                 edits = stacked(edits, more)
                 added.append(more)
-                if self._is_enough(base, edits, summary):
+                if self._is_enough(base, edits, summary) or self._is_met(rung, edits):
                     why = f"{more[0].rule} made enough room"
                     return Chosen(edits=edits, summary=summary, beside=self._beside(edits), why=why)
         if not self._pays(summary):
@@ -148,6 +153,26 @@ class Climb:
             edits = stacked(edits, (edit for edit in more if edit.kind not in LEAVING and _is_within(edit, places)))
         return edits
 
+    def _rungs(self) -> tuple[object, ...]:
+        """Return the rungs of this climb; those that go by turns are one where the number of turns decides between them."""
+        ladder, aim = self.situation.settings.ladder, self.aim
+        rungs = ladder.rungs_where(is_priced=aim.is_priced)
+        halve = "drop_turns" in rungs and (aim.keep_turns is not None or aim.force)
+        if not halve and ladder.texts_below_turns is None:
+            return rungs
+        replaced = {"drop_turns"} if ladder.texts_below_turns is None else {"drop_turns", "turn_texts"}
+        at = 0 if halve else next((index for index, rung in enumerate(rungs) if rung in replaced), None)
+        if at is None:
+            return rungs
+        stages = TurnStages(most_tokens=aim.due_tokens, texts_below=ladder.texts_below_turns, halve=halve)
+        before, behind = rungs[:at], [rung for rung in rungs[at:] if rung not in replaced]
+        return (*before, stages, *behind)
+
+    def _is_met(self, rung: object, edits: Sequence[Edit]) -> bool:
+        """Whether what goes by turns has done all that was asked for; it is measured by the trigger, not by prices."""
+        is_asked = isinstance(rung, TurnStages) and (rung.halve or not self.aim.wants_summary)
+        return is_asked and self._left(edits) <= self.aim.due_tokens
+
     def _beside(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:
         return tuple(edit for edit in edits if edit.kind not in LEAVING) if self.aim.is_priced else ()
 
@@ -174,7 +199,8 @@ class Climb:
         """Return the edits where no summary is made: those of the rungs if they are worth it, cut further if need be."""
         is_over = self.situation.request_tokens > self.aim.limit_tokens
         freed = freed_tokens(self.situation, climbed) - freed_tokens(self.situation, base)
-        edits = climbed if is_over or freed >= self.aim.worth_tokens else base
+        is_by_turns = self.situation.settings.ladder.texts_below_turns is not None and freed > 0
+        edits = climbed if is_over or is_by_turns or freed >= self.aim.worth_tokens else base
         free = self._left(edits) - self.aim.fit_tokens
         return shorten_more(self.situation, edits, free_tokens=free) if is_over and free > 0 else edits
 
@@ -187,9 +213,24 @@ class Climb:
         if aim.keep_turns is not None:
             keep = _newest_turns(here, aim.keep_turns)
         else:
-            keep = aim.keep_tokens if messages is None else _newest_messages(here, messages)
+            keep = aim.keep_tokens if messages is None else newest_messages(here, messages)
+            if aim.keep_messages is None and messages is not None:
+                room = self._most_room(keep)
         kind = EditKind.DROP if ladder.strategy == "truncate" else EditKind.COMPRESS
         return plan_ladder(here, keep_tokens=max(0.0, min(keep, room)), kind=kind)
+
+    def _most_room(self, keep_tokens: float) -> float:
+        """Return the tokens that so many of the newest messages may have where somebody says how many stay.
+
+        They stay as long as the request fits, though it may be over its trigger again at once; a cooldown is for that.
+
+        Args:
+            keep_tokens: Tokens of the messages that are to stay.
+        """
+        here, aim = self.situation, self.aim
+        cut = here.view.cut_for(here.tokens, keep_tokens)
+        before = sum(sum(here.tokens[index]) for index in staying(here) if index < cut.message)
+        return aim.limit_tokens - here.fixed_tokens - aim.layer_tokens - before
 
     async def _rung(self, rung: object, edits: Sequence[Edit]) -> tuple[Edit, ...]:
         """Return what one rung does beyond the edits so far; nothing where it frees nothing, fails or breaks a rule."""
@@ -230,20 +271,6 @@ class Climb:
 
 def _is_within(edit: Edit, places: frozenset[Place]) -> bool:
     return all(Place(edit.message, block) in places for block in range(edit.start, edit.stop))
-
-
-def _newest_messages(situation: Situation, number: int) -> float:
-    """Return the tokens of at least so many of the newest messages, back to where the context may be cut."""
-    view, counts = situation.view, situation.view.counts
-    cuts = set(view.cuts)
-    seen, tokens = 0, 0.0
-    for index in range(len(view) - 1, -1, -1):
-        for block in range(len(counts[index]) - 1, -1, -1):
-            seen += counts[index][block]
-            tokens += situation.tokens[index][block]
-            if seen >= number and (index, block) in cuts:
-                return tokens
-    return tokens
 
 
 def _newest_turns(situation: Situation, number: int) -> float:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
 from ctxkit.engine.apply import apply_edits, taken_away
-from ctxkit.engine.clear import clear_context
+from ctxkit.engine.clear import clear_context, plan_clear
 from ctxkit.engine.climb import Aim, Chosen, Climb
 from ctxkit.engine.prepare import let_go
 from ctxkit.errors import ContextUnfitError, SummaryError
 from ctxkit.plan import EditKind, Reason
+from ctxkit.strategies.history_limit import is_hidden
 from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, plan_ladder, shorten_more, stacked
 from ctxkit.triggers import HYSTERESIS_RATIO
 from ctxkit.view import Place
@@ -74,7 +75,10 @@ class Compression:
             SummaryError: No model made a summary, and the settings forbid one without a model.
         """
         run = self.run
-        planned = await self.plan()
+        try:
+            planned = await self.plan()
+        finally:
+            run.kit.cleared_until = None  # done, or refused again and cleared then
         if planned.context is None:
             return run.unneeded(planned)
         receipt = await run.apply(planned)
@@ -94,10 +98,14 @@ class Compression:
         """
         run = self.run
         chosen = await self.choose()
+        until = run.kit.cleared_until if run.settings.overflow.on_unfit == "clear" else None
+        if until is not None:
+            edits = plan_clear(run.situation, until=until)
+            chosen = Chosen(edits=edits, why="the provider took no more than the newest request (on_unfit)")
         run.problems.extend(chosen.problems)
         if self.is_due:
             await run.journal.look()
-        unfinished = self._unfinished(chosen.summary)
+        unfinished = None if until is not None else self._unfinished(chosen.summary)
         if unfinished is not None:
             run.plan_id = unfinished.plan_id
             beside = chosen.beside or await self._left_over(unfinished, chosen.summary)
@@ -114,6 +122,8 @@ class Compression:
             )
             if self.hooks is not None:
                 await self.hooks.before(chosen.edits)
+            if until is not None:
+                return await clear_context(run, until=until)
             return await self._planned(chosen, unfinished=unfinished)
         except ContextUnfitError as unfit:
             return await self._last_resort(unfit)
@@ -152,6 +162,7 @@ class Compression:
             goal_tokens=min(run.goal_tokens, request * HYSTERESIS_RATIO),
             fit_tokens=min(self._fit, request * HYSTERESIS_RATIO),
             limit_tokens=run.limit_tokens,
+            due_tokens=run.trigger_tokens,
             layer_tokens=_LEAST_LAYER_SHARE * run.layer_budget,
             worth_tokens=run.worth_tokens,
             more_layer_tokens=self._more_layer,
@@ -326,10 +337,11 @@ class Compression:
 
 
 def _is_told(view: View, edit: Edit) -> bool:
-    """Whether an edit takes away what the summary layer must tell of; thinking alone is not missed."""
+    """Whether an edit takes away what the summary layer must tell of; not what a limit hides, and thinking is not missed."""
     blocks = view.contents[edit.message][edit.start : edit.stop]
     is_thought = bool(blocks) and all(block.type == "thinking" for block in blocks)
-    return edit.kind is EditKind.COMPRESS or (edit.kind is EditKind.DROP and not is_thought)
+    is_told_drop = edit.kind is EditKind.DROP and not is_thought and not is_hidden(edit)
+    return edit.kind is EditKind.COMPRESS or is_told_drop
 
 
 def _lines_of(edits: Iterable[Edit], codec: Codec) -> dict[Place, Block]:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ctxkit import telemetry
+from ctxkit.engine.bring_in import BringIn
 from ctxkit.engine.compress import Compression
 from ctxkit.engine.draft import Drafts
 from ctxkit.engine.hooks import Hooks
@@ -18,6 +19,7 @@ from ctxkit.engine.layer import Layers
 from ctxkit.engine.prepare import Preparer
 from ctxkit.engine.request import RequestFitter
 from ctxkit.engine.run import Run
+from ctxkit.engine.session_limits import settings_for
 from ctxkit.engine.steer.desk import Desk
 from ctxkit.engine.watch import Watch
 from ctxkit.plan import Reason
@@ -68,6 +70,8 @@ class Engine(Kit):
         self._drafts = Drafts(self, self._layers)
         self._watch = Watch(self)
         self._preparer = Preparer(self, self._layers, self._journal, self._drafts)
+        self._asked_in: str | None = None
+        """The reply in which it was last asked what memory has written."""
         self._busy: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self.steer = Desk(
             self,
@@ -87,7 +91,7 @@ class Engine(Kit):
     async def look(self, settings: Settings) -> Look:
         """Measure the next request and what is new in the context; costs what is new."""
         self.pins.settle(is_reply_over=False)
-        look = await self._watch.look(settings)
+        look = await self._watch.look(settings_for(settings, self.port.session_id))
         self._preparer.looked()
         return look
 
@@ -102,6 +106,10 @@ class Engine(Kit):
     def rest_after_undo(self, turns: int) -> None:
         """Try no automatic compression for so many turns, as long as requests are safe to fit."""
         self._watch.rest_after_undo(turns)
+
+    async def held_back(self, settings: Settings) -> str | None:
+        """Return why no automatic compression is tried now, in words; `None` where nothing holds one back."""
+        return await self._watch.held_back(settings)
 
     def can_wait(self, look: Look, settings: Settings) -> bool:
         """Whether a compression that is due is left to a later step, since its summary is being made and there is room.
@@ -186,12 +194,35 @@ class Engine(Kit):
                 raise asyncio.CancelledError
             return receipt
 
+    def awaited(self) -> tuple[str, ...]:
+        """Return the plans in whose place a stub stands until memory's summary is there; asked for once a turn.
+
+        Empty but at the first time in a turn: what memory writes meanwhile is taken in the next one.
+        """
+        turn, self._asked_in = self._asked_in, self.port.reply_id
+        return () if turn == self._asked_in else self._layers.awaited()
+
+    async def bring_in(self, texts: Mapping[str, str], settings: Settings, *, emit: EmitEvent) -> Receipt:
+        """Put summaries that memory has written where stubs stood, as a change that can be explained and taken back.
+
+        Args:
+            texts: The summaries by the plans that `awaited` named.
+            settings: How much room they may have.
+            emit: Takes the event.
+        """
+        async with self._alone(False):
+            receipt = await BringIn(
+                run=self._run(settings, Reason.MEMORY, emit, decision=None), texts=texts
+            ).carry_out()
+            self.receipts.append(receipt)
+            return receipt
+
     def _run(self, settings: Settings, reason: Reason, emit: EmitEvent, *, decision: Decision | None) -> Run:
         return Run(
             kit=self,
             layers=self._layers,
             journal=self._journal,
-            settings=settings,
+            settings=settings_for(settings, self.port.session_id),
             reason=reason,
             emit=emit,
             decision=decision,

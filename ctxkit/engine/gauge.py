@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ctxkit.strategies import Situation
-from ctxkit.tokens import Weight, media_tokens, serve_loop
+from ctxkit.tokens import Weight, media_tokens, message_chars, serve_loop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,6 +62,16 @@ class Gauge:
             context_size=self.window(model),
             model_key=model.key,
         )
+
+    def per_estimate(self, reading: Reading, chars_per_token: float | None) -> float:
+        """Return the measured tokens of a request for each one of a quick estimate by its messages' characters.
+
+        Args:
+            reading: The request.
+            chars_per_token: Characters that the estimate takes for a token; `None` where there is no such estimate.
+        """
+        chars = 0 if chars_per_token is None else message_chars(reading.request.messages)
+        return reading.tokens * chars_per_token / chars if chars and chars_per_token is not None else 1.0
 
     async def weigh_messages(self, messages: Sequence[Msg], *, model_key: str) -> Weight:
         """Return what messages weigh; what has been weighed before costs a look-up."""

@@ -14,6 +14,8 @@ from ctxkit.strategies.ladder import freed_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from agentscope.message import Msg
+
     from ctxkit.engine.run import Run
     from ctxkit.plan import Edit, Reason, Receipt
 
@@ -52,6 +54,10 @@ class AfterCompression:
     """Messages in the context before."""
     messages_after: int
     """Messages in the context now, those counted that came meanwhile."""
+    taken: Sequence[Msg] = ()
+    """The messages that left the context, whole or in part, oldest first; empty where the compression failed."""
+    keys: tuple[str, ...] = ()
+    """Keys of their records in the agent's store; empty where they are not there."""
 
 
 class Hooks:
@@ -103,8 +109,10 @@ class Hooks:
             tokens_after=receipt.tokens_after,
             messages_before=self._messages_before,
             messages_after=len(port.context),
+            taken=run.taken,
+            keys=run.keys if run.taken else (),
         )
-        await self._call(run.settings.hooks.after_compression, record)
+        await self._call((*run.settings.hooks.after_compression, *run.kit.listeners), record)
 
     async def _call(self, hooks: Sequence[Callable[..., Any]], record: BeforeCompression | AfterCompression) -> None:
         for hook in hooks:

@@ -65,8 +65,15 @@ class Kit:
         """The agent's last request, which a warm summary call extends."""
         self.learnt_targets: OrderedDict[tuple[str, int, str, int], int] = OrderedDict()
         """What requests that were refused aim at, by what tells them apart."""
+        self.cleared_until: tuple[str, int] | None = None
+        """Where the context ended, by message id and its blocks, when a provider took none but a cleared request of it; the
+        context itself is cleared so far when there is time for it."""
         self.store_problem: str | None = None
         """Why what was to leave the context could not be stored last time; None where it was."""
+        self.listeners: tuple[Callable[[Any], Any], ...] = ()
+        """Told of each compression with an `AfterCompression`, as the user's own hooks are, and behind them."""
+        self.overflow_listeners: tuple[Callable[[], None], ...] = ()
+        """Told when a provider refuses a request for its size, once a request; nobody waits for what they start."""
         self._pending: list[tuple[str, dict[str, Any]]] = []
 
     def store_through(self, guard: OffloadGuard) -> None:
@@ -115,6 +122,16 @@ class Kit:
             self.port.charge(draft.usage)
         except ReferenceError:
             logger.info("the agent whose summary cost %d input tokens is gone", draft.usage.input_tokens)
+
+    def tell_overflow(self) -> None:
+        """Tell that a provider has refused a request for its size; what a listener raises is logged."""
+        for listener in self.overflow_listeners:
+            try:
+                listener()
+            except Exception:
+                logger.exception(
+                    "who was told that a request was refused raised; the request is made smaller all the same"
+                )
 
     def tell_later(self, name: str, **value: object) -> None:
         """Keep an event for the next moment at which the host's stream can take it."""

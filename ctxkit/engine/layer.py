@@ -29,6 +29,9 @@ _ITS_OWN = "its own"
 """In place of a digest: the state belongs to the summary that is restored with it."""
 DROPPED = "[Earlier messages truncated]"
 """What the layer says of messages that left without a summary (Digitorn's words)."""
+_AWAITED = "awaited"
+_MOST_AWAITED = 8
+"""So many summaries of memory are waited for at most; what is older stays a stub."""
 _REMINDER_SHARE = 0.25
 """Share of the layer that a reminder may have."""
 _FOREIGN_CHARS = 6000
@@ -84,6 +87,11 @@ class Layers:
         plan_id = self._saved().get("plan")
         return plan_id if isinstance(plan_id, str) else None
 
+    def awaited(self) -> tuple[str, ...]:
+        """Return the plans in whose place a stub stands until memory has written a summary, oldest first."""
+        found = self._saved().get(_AWAITED)
+        return tuple(plan_id for plan_id in found if isinstance(plan_id, str)) if isinstance(found, list) else ()
+
     def lost_digest(self) -> str | None:
         """Return the digest of the agent's summary where its parts are not known; None where they are, or there is none."""
         text = layer_text(self._kit.port.summary)
@@ -128,6 +136,30 @@ class Layers:
         notes = [note for note in state.notes if note.startswith("An earlier summary")]
         notes += [DROPPED] if draft is None else []
         state = replace(state, fields=state.fields if draft is None else dict(draft.fields), notes=tuple(notes))
+        return await self.rendered(
+            state,
+            leaves=leaves,
+            keeps=keeps,
+            budget_tokens=budget_tokens,
+            reference=reference,
+            settings=settings,
+            model_key=model_key,
+            tools=tools,
+        )
+
+    async def rendered(
+        self,
+        state: SummaryState,
+        *,
+        leaves: Sequence[Msg],
+        keeps: Sequence[Msg],
+        budget_tokens: int,
+        reference: str | None,
+        settings: Settings,
+        model_key: str,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> Layer:
+        """Return the layer that shows a state; see `next`."""
         gauge = self._kit.gauge
 
         async def count(text: str) -> int:
@@ -166,11 +198,17 @@ class Layers:
 
     def learn(self, state: SummaryState) -> None:
         """Keep what the summary is made of now, where its text has stayed."""
-        self._save(state.to_json(), self.digest(), self.plan_id())
+        self._save(state.to_json(), self.digest(), self.plan_id(), awaits=self.awaited())
 
-    def remember(self, layer: Layer, plan_id: str) -> None:
-        """Keep what an applied layer is made of, beside it in the agent's state."""
-        self._save(layer.state.to_json(), layer.digest, plan_id)
+    def remember(self, layer: Layer, plan_id: str, *, awaits: Sequence[str] = ()) -> None:
+        """Keep what an applied layer is made of, beside it in the agent's state.
+
+        Args:
+            layer: The layer.
+            plan_id: The plan that made it.
+            awaits: The plans of which memory is to write a summary that comes in later.
+        """
+        self._save(layer.state.to_json(), layer.digest, plan_id, awaits=awaits)
 
     def saved(self) -> Mapping[str, Any] | None:
         """Return what the agent's state holds of its summary, for `restore`; None where it holds nothing."""
@@ -191,8 +229,9 @@ class Layers:
         saved = self._kit.port.slot.get(_SLOT)
         return saved if isinstance(saved, dict) else {}
 
-    def _save(self, state: Mapping[str, Any], digest: str, plan_id: str | None) -> None:
-        self._kit.port.slot[_SLOT] = {"state": state, "digest": digest, "plan": plan_id}
+    def _save(self, state: Mapping[str, Any], digest: str, plan_id: str | None, *, awaits: Sequence[str] = ()) -> None:
+        waiting = {_AWAITED: list(awaits)[-_MOST_AWAITED:]} if awaits else {}
+        self._kit.port.slot[_SLOT] = {"state": state, "digest": digest, "plan": plan_id, **waiting}
 
 
 def layer_text(layer: Sequence[Piece] | str) -> str:

@@ -39,6 +39,8 @@ class Planned:
     """The summary in the new layer."""
     reference: str | None = None
     """Where what leaves is stored."""
+    awaits: tuple[str, ...] = ()
+    """The plans of which memory is to write a summary that comes into the layer later; where the layer changes."""
     broken: tuple[str, ...] = ()
     """The rules that the change would break, which is why it will not be made."""
     why: str = ""

@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxkit import telemetry
-from ctxkit.engine.apply import apply_edits
+from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.clear import plan_clear
+from ctxkit.engine.emergency import plan_emergency, plan_limits
+from ctxkit.engine.layer import DROPPED, layer_text
 from ctxkit.engine.unfit import unfit_error
+from ctxkit.ledger import Ledger
 from ctxkit.overflow import Overflow, recognise
 from ctxkit.plan import EditKind
 from ctxkit.results import defuse
-from ctxkit.strategies import CompressStrategy, Situation
-from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, lighter, shorten_more
+from ctxkit.strategies import Situation
+from ctxkit.strategies.ladder import LEAVING
+from ctxkit.summary.reminder import TITLE as REMINDER_TITLE
+from ctxkit.summary.reminder import reminder_text
 from ctxkit.view import Place, View
 
 if TYPE_CHECKING:
@@ -32,15 +37,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ctxkit")
 
-_FIRST_FLOOR_TOKENS = 256
-"""Blocks are lowered to this before messages are left out; only then further."""
 _SHRINK_RATIO = 0.75
 """Each further try aims at this share of the one before."""
 _CREDIBLE_RATIO = 0.25
 """A refusal that names no limit teaches one only if the request had this share of the window: estimates are never wrong by
 so much, and then it was refused for its bytes or pictures."""
-_NOTE_TOKENS = 200
-"""Room for the note that says what was left out."""
 _NAMED = 3
 """So many of the user's requests and of the tools in it are named."""
 _NAME_CHARS = 80
@@ -126,6 +127,8 @@ class RequestFitter:
         # Remembered even where this was the last try: the host's own retry starts smaller than what was refused.
         self._kit.learnt_targets[self._memo_key()] = target
         self._refusals += 1
+        if self._refusals == 1:
+            self._kit.tell_overflow()
         if self._refusals > self._settings.overflow.retries:
             return None
         self._sent = await self._fit(await self._weighed(self._messages), target, limit, refused_tokens=tokens)
@@ -174,35 +177,36 @@ class RequestFitter:
             is_smaller = refused_tokens is None or sent.tokens < refused_tokens
             return is_smaller and not self._kit.is_over(sent.tokens, limit, self._model.key)
 
-        edits = self._edits(situation, target)
-        fitted = await self._edited(head, view, edits)
-        if not fits(fitted) and self._settings.overflow.on_unfit == "clear":
+        is_refused, clears = refused_tokens is not None, self._settings.overflow.on_unfit == "clear"
+        edits = plan_limits(situation)
+        fitted = await self._edited(head, view, edits) if edits else whole
+        is_fit = bool(edits) and fits(fitted)
+        if not is_fit and not (self._has_limits and clears and is_refused):
+            edits = plan_emergency(situation, target)
+            fitted = await self._edited(head, view, edits)
+            is_fit = fits(fitted)
+        if not is_fit and clears:
             edits = plan_clear(situation)
             fitted = await self._edited(head, view, edits)
-        if not fits(fitted):
+            if is_refused and view.messages:
+                self._kit.cleared_until = (view.messages[-1].id, len(view.contents[-1]))
+            is_fit = fits(fitted)
+        if not is_fit:
             raise unfit_error(situation, edits, needed_tokens=fitted.tokens, limit_tokens=limit)
         return fitted
+
+    @property
+    def _has_limits(self) -> bool:
+        """Whether somebody says what an emergency leaves of a request."""
+        overflow = self._settings.overflow
+        return any(most is not None for most in (overflow.max_turns, overflow.result_chars, overflow.text_chars))
 
     async def _edited(self, head: Sequence[Msg], view: View, edits: Sequence[Edit]) -> Sent:
         replacements = await self._shortened(view, edits)
         kept = apply_edits(view, edits, replacements, self._kit.codec)
-        sent = await self._weighed([*head, *self._note(view, edits), *kept])
+        sent = await self._weighed([*head, *await self._note(view, edits), *kept])
         out = [edit for edit in edits if edit.kind in LEAVING and edit.stop > edit.start]
         return replace(sent, left_out=out, shortened=len(replacements))
-
-    def _edits(self, situation: Situation, target: int) -> tuple[Edit, ...]:
-        """Return what is shortened, and where that is not enough what is left out, oldest first."""
-        over = situation.request_tokens - target
-        edits = shorten_more(situation, (), free_tokens=over, floor_tokens=_FIRST_FLOOR_TOKENS)
-        if freed_tokens(situation, edits) >= over:
-            return edits
-        request = sum(sum(situation.tokens[index]) for index in situation.view.latest_request)
-        keep = max(0.0, target - situation.fixed_tokens - request - _NOTE_TOKENS)
-        dropped = CompressStrategy(keep_tokens=keep, kind=EditKind.DROP).plan_edits(lighter(situation, edits))
-        gone = leaving(dropped)
-        edits = (*(edit for edit in edits if Place(edit.message, edit.start) not in gone), *dropped)
-        free = over - freed_tokens(situation, edits)
-        return shorten_more(situation, edits, free_tokens=free) if free > 0 else edits
 
     async def _shortened(self, view: View, edits: Sequence[Edit]) -> dict[Place, Block]:
         shortener = self._kit.shortener(self._settings, self._model.key)
@@ -211,8 +215,8 @@ class RequestFitter:
             if edit.kind is EditKind.TRUNCATE:
                 block = view.contents[edit.message][edit.start]
                 mark = block.metadata.get("ctxkit", {}) if block.type == "tool_result" else {}
-                replacements[Place(edit.message, edit.start)] = await shortener.shorten(
-                    block, limit_tokens=edit.keep_tokens, reference=mark.get("reference")
+                replacements[Place(edit.message, edit.start)] = await shortener.truncated(
+                    block, edit, reference=mark.get("reference")
                 )
         return replacements
 
@@ -241,16 +245,23 @@ class RequestFitter:
             layers += 1
         return messages[:layers], View(messages[layers:], agent_name=port.name, reply_id=port.reply_id)
 
-    def _note(self, view: View, edits: Sequence[Edit]) -> list[Msg]:
-        """Return the message that says what was left out; nothing is lost, the agent's context still has it."""
+    async def _note(self, view: View, edits: Sequence[Edit]) -> list[Msg]:
+        """Return the message that says what was left out; nothing is lost, the agent's context still has it.
+
+        Where a reminder is wanted and the summary layer has none, it stands in the note.
+        """
         out = [edit for edit in edits if edit.kind in LEAVING]
         if not out:
             return []
         text = (
-            f"<system-info>{len(out)} earlier messages (about {sum(edit.tokens for edit in out)} tokens) were left out of "
+            f"{DROPPED}\n<system-info>{len(out)} earlier messages (about {sum(edit.tokens for edit in out)} tokens) were left out of "
             "this request, which would not have fitted the context window. They are not lost, but you cannot see them now: "
             f"{_told(view, out)}. Where your answer depends on them, say so.</system-info>"
         )
+        summary = self._settings.summary
+        if summary.reminder and REMINDER_TITLE not in layer_text(self._kit.port.summary):
+            ledger = await Ledger().read(taken_away(view, out, self._kit.codec))
+            text += "\n" + reminder_text(self._tools, ledger, most_tools=summary.reminder_tools)
         return [self._kit.codec.user_message(text)]
 
     def _tell(self, limit: int, *, needed_tokens: int | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from ctxkit import telemetry
-from ctxkit.engine.apply import apply_edits
+from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.layer import layer_text
 from ctxkit.engine.planned import Planned
 from ctxkit.engine.steer.keep import keep_change, remember_change
@@ -71,6 +71,8 @@ class Run:
     keys: tuple[str, ...] = ()
     """Keys of the records of what leaves; empty where it is not in the guard's store."""
     problems: list[str] = field(default_factory=list)
+    taken: tuple[Msg, ...] = ()
+    """The messages that have left the context, whole or in part."""
     is_prepared: bool = False
     """Whether the summary had been made in the background."""
     is_cancelled: bool = False
@@ -100,7 +102,10 @@ class Run:
         )
         if self.decision is None:
             before = self.situation.fixed_tokens + round(self.layer_tokens)
-            self.trigger_tokens = self.settings.trigger_tokens(self.reading.context_size, fixed_tokens=before)
+            per_estimate = self.kit.gauge.per_estimate(self.reading, self.settings.triggers.chars_per_token)
+            self.trigger_tokens = self.settings.trigger_tokens(
+                self.reading.context_size, fixed_tokens=before, per_estimate=per_estimate
+            )
         else:
             self.trigger_tokens = self.decision.trigger_tokens
 
@@ -240,9 +245,16 @@ class Run:
             learnt=learnt,
             draft=draft,
             reference=reference,
+            awaits=self.awaits(edits) if draft is None and layer is not None else self.layers.awaited(),
             broken=broken,
             why=why,
         )
+
+    def awaits(self, edits: Sequence[Edit]) -> tuple[str, ...]:
+        """Return the plans of which a summary is to come from memory, this one included where its edits drop anything."""
+        is_dropped = any(edit.kind is EditKind.DROP for edit in edits)
+        is_late = self.settings.summary.timing == "next_turn" and is_dropped
+        return (*self.layers.awaited(), *((self.plan_id,) if is_late else ()))
 
     async def apply(self, planned: Planned) -> Receipt:
         """Swap the context for the planned one; the last step, and the only one that changes the agent."""
@@ -254,7 +266,9 @@ class Run:
         else:
             await self._secure(planned)
             is_applied = await self._swap(planned)
-            if not is_applied:
+            if is_applied:
+                self.taken = tuple(taken_away(self.situation.view, planned.edits, self.kit.codec))
+            else:
                 self.problems.append("the context changed while it was being compressed")
         await self.tell(telemetry.PROGRESS, stage="swap", outcome="applied" if is_applied else "failed")
         draft = planned.draft
@@ -363,7 +377,7 @@ class Run:
         if not await self.kit.port.swap(swap):
             return False
         if planned.layer is not None:
-            self.layers.remember(planned.layer, self.plan_id)
+            self.layers.remember(planned.layer, self.plan_id, awaits=planned.awaits)
         elif planned.learnt is not None:
             self.layers.learn(planned.learnt)
         remember_change(self.kit.port.slot, self.plan_id)

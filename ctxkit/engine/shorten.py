@@ -13,6 +13,7 @@ from ctxkit.results import Limits, defuse, shorten_arguments, shorten_pieces, sh
 from ctxkit.strategies.cleared import with_reference
 from ctxkit.strategies.images import is_image
 from ctxkit.strategies.ladder import LEAVING, REPLACING
+from ctxkit.tokens import CHARS, Ruler
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ctxkit.offload import OffloadGuard
     from ctxkit.plan import Edit
     from ctxkit.port import Block, Codec, Piece
-    from ctxkit.results import Ruler
     from ctxkit.view import View
 
 
@@ -56,6 +56,7 @@ class ShortenEdits:
         session_id: Where the originals are stored.
         media_tokens: Tokens of one image or file.
         prior_ratio: Tokens that the ruler counts in a block, for each token that the model's own tokenizer does.
+        head_and_tail: Keep of any text its beginning and its end, whatever kind it is.
     """
 
     codec: Codec
@@ -65,6 +66,7 @@ class ShortenEdits:
     session_id: str
     media_tokens: Callable[[DataBlock], int]
     prior_ratio: Callable[[Block], Awaitable[float]]
+    head_and_tail: bool = False
 
     async def carry_out(self, view: View, edits: Sequence[Edit]) -> Shortened:
         """Store the original of each edit that shortens, and make its replacement."""
@@ -99,13 +101,20 @@ class ShortenEdits:
             if edit.kind in REPLACING:
                 short = self._replaced(block, edit, reference)
             else:
-                short = await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
+                short = await self.truncated(block, edit, reference=reference)
             if await self._size(short) < await self._size(block):
                 replacements[place] = short
                 done.append(replace(edit, reference=reference))
         return Shortened(
             edits=tuple(done), replacements=replacements, problems=tuple(problems), is_complete=is_complete
         )
+
+    async def truncated(self, block: Block, edit: Edit, *, reference: str | None) -> Block:
+        """Return a copy of a block as a `TRUNCATE` edit wants it: of so many tokens, or head and tail of so many characters."""
+        if edit.keep_chars is None:
+            return await self.shorten(block, limit_tokens=edit.keep_tokens, reference=reference)
+        by_chars = replace(self, ruler=Ruler(CHARS), media_tokens=_nothing, prior_ratio=_as_it_is, head_and_tail=True)
+        return await by_chars.shorten(block, limit_tokens=edit.keep_chars, reference=reference)
 
     async def shorten(self, block: Block, *, limit_tokens: int, reference: str | None, is_lost: bool = False) -> Block:
         """Return a copy of a block that has at most `limit_tokens` tokens of the model at hand.
@@ -171,7 +180,7 @@ class ShortenEdits:
             tokens=tokens,
             head_ratio=results.head_ratio,
             placement=results.marker,
-            verbatim=tool in results.verbatim_tools,
+            verbatim=self.head_and_tail or tool in results.verbatim_tools,
             recall=self.settings.offload.recall_tools and self.guard.is_recallable,
             is_lost=is_lost,
             clear_start=partial(clear_start, redactor=redactor) if redactor is not None else None,
@@ -237,6 +246,16 @@ class ShortenEdits:
             f"<system-reminder>The image {name}is offloaded into {defuse(url)}, "
             "you can refer to it when needed.</system-reminder>"
         )
+
+
+def _nothing(_: DataBlock) -> int:
+    """Return what an image or a file takes where characters are counted."""
+    return 0
+
+
+async def _as_it_is(_: Block) -> float:
+    """Return that characters are the same for every model."""
+    return 1.0
 
 
 def _text_of(block: Block) -> str:

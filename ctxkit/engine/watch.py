@@ -12,7 +12,9 @@ from ctxkit.engine.arrivals import Arrivals
 from ctxkit.errors import ContextUnfitError, CtxkitError
 from ctxkit.ledger import scan_block
 from ctxkit.plan import Reason
+from ctxkit.strategies.history_limit import turns_over
 from ctxkit.strategies.images import images_of
+from ctxkit.strategies.old_results import old_results
 from ctxkit.tokens import price_of
 from ctxkit.triggers import Boundary, Habits, Moment, decide, safe_limit, task_change
 
@@ -77,6 +79,8 @@ class Watch:
         self._limit_tokens = 0
         self._most_failures = 1
         self._has_told_overhead = False
+        self._looked_at_history: str | None = None
+        """The reply at whose beginning the earlier turns were held against their limits."""
         self._habits = Habits.from_json(kit.port.slot.get(_SLOT))
         self.decision: Decision | None = None
         """What the last look decided about a compression; `None` before the first."""
@@ -89,18 +93,14 @@ class Watch:
         decision = decide(moment, settings.triggers)
         limit = self._limit_tokens = moment.limit_tokens
         self._most_failures = settings.triggers.breaker_failures
-        held = self._habits.rest.why(
-            reading.tokens,
-            limit_tokens=limit,
-            safe_tokens=safe_limit(limit, moment.growth.largest(reading.context_size)),
-            cooldown_turns=settings.triggers.cooldown_turns,
-        )
+        held = self._why_held(reading, settings, limit_tokens=limit)
         await self._tell_overhead(reading, decision.trigger_tokens)
         if held is not None:
             decision = replace(decision, is_due=False, why=held)
         self.decision = decision
         is_resting = reading.tokens < min(self._habits.rest.until_tokens, limit)
         is_for_single = not is_resting and (self._oversized or self._images > settings.max_image_num)
+        is_for_single = self._is_history_over(settings) or is_for_single
         self._tokens = reading.tokens
         self._rest_step = max(1, int(settings.triggers.min_gain_ratio * reading.context_size))
         self._boundary = None
@@ -109,7 +109,7 @@ class Watch:
         return Look(
             tokens=reading.tokens,
             trigger_tokens=decision.trigger_tokens,
-            is_due=decision.is_due or is_for_single,
+            is_due=decision.is_due or is_for_single or self._kit.cleared_until is not None,
             why=decision.why,
             growth_tokens=moment.growth.tokens(reading.context_size),
             floor_tokens=moment.floor_tokens,
@@ -121,6 +121,21 @@ class Watch:
         reading = await self._kit.gauge.read(self._kit.port, unsure_factor=settings.window.estimate_factor)
         moment = await self._moment(reading, settings)
         return decide(replace(moment, boundary=None), settings.triggers).trigger_tokens
+
+    async def held_back(self, settings: Settings) -> str | None:
+        """Return why no automatic compression is tried now, in words; `None` where nothing holds one back."""
+        self._begin_turn()
+        reading = await self._kit.gauge.read(self._kit.port, unsure_factor=settings.window.estimate_factor)
+        limit = settings.limit_tokens(reading.context_size)
+        return self._why_held(reading, settings, limit_tokens=limit)
+
+    def _why_held(self, reading: Reading, settings: Settings, *, limit_tokens: int) -> str | None:
+        return self._habits.rest.why(
+            reading.tokens,
+            limit_tokens=limit_tokens,
+            safe_tokens=safe_limit(limit_tokens, self._habits.growth.largest(reading.context_size)),
+            cooldown_turns=settings.triggers.cooldown_turns,
+        )
 
     def failed(self, error: Exception) -> None:
         """Remember that a compression or the preparation of one failed."""
@@ -197,7 +212,12 @@ class Watch:
             is_task_open=self._is_task_open,
         )
         before = await self._prefix_tokens(reading) if settings.window.history_ratio < 1 else 0.0
-        moment = replace(moment, most_tokens=settings.most_tokens(reading.context_size, fixed_tokens=round(before)))
+        most = settings.most_tokens(
+            reading.context_size,
+            fixed_tokens=round(before),
+            per_estimate=self._kit.gauge.per_estimate(reading, settings.triggers.chars_per_token),
+        )
+        moment = replace(moment, most_tokens=most)
         if settings.triggers.max_messages is not None or settings.triggers.max_turns is not None:
             view = self._kit.view()  # not long where it may not become so
             moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.turns))
@@ -287,6 +307,20 @@ class Watch:
             if block.type == "tool_call":
                 self._hear(block.name, block.input, is_news=not is_all_new)
         self._arrivals.looked(context)
+
+    def _is_history_over(self, settings: Settings) -> bool:
+        """Whether there are too many earlier turns, or results of theirs are too long.
+
+        Asked once a turn: only a new one makes turns old. A limit that was taken back rests for a while.
+        """
+        port, history = self._kit.port, settings.history
+        most_chars, most_turns = history.old_result_chars, None if self._habits.rest.is_quiet else history.max_user_turns
+        if port.reply_id == self._looked_at_history or (most_chars is None and most_turns is None):
+            return False
+        self._looked_at_history = port.reply_id
+        view = self._kit.view()
+        has_old = most_chars is not None and next(old_results(view, most_chars), None) is not None
+        return has_old or next(turns_over(view, most_turns), None) is not None
 
     def _begin_turn(self) -> None:
         """Count a turn where another reply runs than at the last look; one that was parked goes on in the same turn."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from ctxkit.engine import Engine
+from ctxkit.host import _compat
 from ctxkit.host._codec import HostCodec
 from ctxkit.host._hint import TrueHint
 from ctxkit.host._offload import guard_agent, guard_for
@@ -19,10 +22,11 @@ from ctxkit.offload.redact import redactor_of
 from ctxkit.tokens import load_counter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from agentscope.agent import Agent
 
+    from ctxkit.engine.hooks import AfterCompression
     from ctxkit.offload import Store
     from ctxkit.tokens import Counter
 
@@ -127,6 +131,8 @@ class Attachments:
         guard = guard_for(agent, settings.offload, local_store=local, redactor=redactor_of(settings.privacy))
         if attached is None:
             engine = Engine(HostPort(agent), HostCodec(), counter=counter, guard=guard)
+            engine.listeners = (partial(_tell_middlewares, ref(agent)),)
+            engine.overflow_listeners = (partial(_tell_overflow, ref(agent)),)
             attached = self._agents[agent] = Attached(engine, offloader=None)
         else:
             attached.engine.store_through(guard)
@@ -139,3 +145,37 @@ def attached_to(agent: Agent) -> Attached | None:
     """Return what is known of an agent that some CompressionMiddleware serves; None before its first hook."""
     owner = _owners.get(agent)
     return None if owner is None else owner.get(agent)
+
+
+async def _tell_middlewares(agent: ref[Agent], record: AfterCompression) -> None:
+    """Tell an agent's other middlewares of a compression, those that have `after_compression(agent, record)`."""
+    alive = agent()
+    for middleware in () if alive is None else _compat.middlewares_of(alive):
+        tell = getattr(middleware, "after_compression", None)
+        if callable(tell):
+            answer = tell(alive, record)
+            if inspect.isawaitable(answer):
+                await answer
+
+
+async def summaries_for(agent: Agent, plan_ids: Sequence[str]) -> dict[str, str]:
+    """Return what an agent's other middlewares have of what plans took away: those that have `summary_of(agent, plan_id)`."""
+    found: dict[str, str] = {}
+    for middleware in _compat.middlewares_of(agent):
+        summary_of = getattr(middleware, "summary_of", None)
+        if not callable(summary_of):
+            continue
+        for plan_id in plan_ids:
+            text = await summary_of(agent, plan_id)
+            if text is not None:
+                found[plan_id] = text
+    return found
+
+
+def _tell_overflow(agent: ref[Agent]) -> None:
+    """Tell an agent's other middlewares that a request of its was refused, those that have `after_overflow(agent)`."""
+    alive = agent()
+    for middleware in () if alive is None else _compat.middlewares_of(alive):
+        tell = getattr(middleware, "after_overflow", None)
+        if callable(tell):
+            tell(alive)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentscope.model import ChatResponse
 
+from ctxkit.engine.placement import in_first_user_message
 from ctxkit.errors import ContextUnfitError
 from ctxkit.host._cache import cache_options, lent
 from ctxkit.host._port import HostModel, call_usage
@@ -68,8 +69,13 @@ def _sender(
 ) -> Send:
     """Return what sends messages to the model; of the agent's own, what goes out whole is remembered."""
     model: ChatModelBase = call["current_model"]
+
+    def placed(messages: Sequence[Msg]) -> list[Msg]:
+        is_apart = settings.summary.placement == "layer" or not engine.port.summary
+        return list(messages if is_apart else in_first_user_message(messages, engine.codec))
+
     if model is not own_model:
-        return lambda messages: next_handler(messages=list(messages))
+        return lambda messages: next_handler(messages=placed(messages))
     options = cache_options(model) if settings.cost.ask_for_cache else {}
 
     def send(messages: Sequence[Msg]) -> Awaitable[ModelAnswer]:
@@ -77,7 +83,7 @@ def _sender(
         if not is_whole:
             engine.sent.forget()  # a smaller view holds less than the context, which a summary must see whole
         stand_in = lent(model, options=options, log=engine.sent if is_whole else None)
-        return next_handler(messages=list(messages), current_model=stand_in)
+        return next_handler(messages=placed(messages), current_model=stand_in)
 
     return send
 

@@ -22,6 +22,8 @@ from ctxkit.offload import fence
 from ctxkit.results import defuse_in_pieces
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from agentscope.agent import Agent
     from agentscope.permission import PermissionContext
     from agentscope.state import AgentState
@@ -29,11 +31,15 @@ if TYPE_CHECKING:
     from ctxkit.engine import Engine
     from ctxkit.host._port import HostPort
     from ctxkit.offload import Recall
+    from ctxkit.port import AgentPort
+    from ctxkit.tokens import Ruler
 
 logger = logging.getLogger("ctxkit")
 
 SEARCH = "search_context"
 READ = "read_context"
+SEARCH_MEMORY = "search_memory"
+"""The tool of `MemoryMiddleware`."""
 
 _FENCE_TOKENS = 32
 """Room for the fence round recalled text."""
@@ -47,8 +53,8 @@ _states: WeakKeyDictionary[Agent, int] = WeakKeyDictionary()
 """The identity by which an agent stands there."""
 
 
-class _RecallTool(ToolBase):
-    """What the two tools have in common: they only read, need no permission, and get the calling agent's state."""
+class ReadingTool(ToolBase):
+    """A tool that only reads what the agent has seen: it needs no permission, and gets the calling agent's state."""
 
     is_concurrency_safe = True
     is_read_only = True
@@ -58,30 +64,30 @@ class _RecallTool(ToolBase):
         """Allow: an agent may always read what it has seen before."""
         return PermissionDecision(behavior=PermissionBehavior.ALLOW, message=f"{self.name} only reads.")
 
+
+class _RecallTool(ReadingTool):
+    """What the two recall tools have in common."""
+
     async def call(self, *, _agent_state: AgentState | None = None, **arguments: Any) -> ToolChunk:
         """Answer from the calling agent's own history; what goes wrong is said, never raised."""
         engine = _engine_of(_agent_state)
         recall = None if engine is None else engine.recall
         if engine is None or recall is None:
-            return _chunk("Nothing can be read back: this agent has no store.", ToolResultState.ERROR)
+            return chunk("Nothing can be read back: this agent has no store.", ToolResultState.ERROR)
         try:
-            return _chunk(await self._bounded(engine, recall, arguments), ToolResultState.SUCCESS)
+            return chunk(await self._bounded(engine, recall, arguments), ToolResultState.SUCCESS)
         except CtxkitError as exc:
-            return _chunk(str(exc), ToolResultState.ERROR)
+            return chunk(str(exc), ToolResultState.ERROR)
 
     async def _bounded(self, engine: Engine, recall: Recall, arguments: dict[str, Any]) -> str:
         """Return a fenced answer within both ctxkit's limit and the host's, or the host would cut and store it again."""
         settings = settings_of(cast("HostPort", engine.port).agent.context_config)
         limit = min(settings.recall_limit(engine.gauge.window(engine.port.model)), settings.tool_result_limit)
-        aim, nonce, text = limit - _FENCE_TOKENS, token_hex(4), ""
-        for _ in range(_TRIES):
-            answer = await self.answer(engine, recall, limit_tokens=max(1, aim), **arguments)
-            text = fence(await defuse_in_pieces(answer), nonce)
-            counts = (await engine.ruler.count(text), await engine.port.host_count([TextBlock(text=text)]))
-            if max(counts) <= limit:
-                break
-            aim = int(aim * limit / max(counts) * _MARGIN_RATIO)
-        return text
+
+        async def ask(limit_tokens: int) -> str:
+            return await self.answer(engine, recall, limit_tokens=limit_tokens, **arguments)
+
+        return await bounded(ask, limit, ruler=engine.ruler, port=engine.port)
 
     @abstractmethod
     async def answer(self, engine: Engine, recall: Recall, *, limit_tokens: int, **arguments: Any) -> str:
@@ -161,6 +167,25 @@ class ReadContext(_RecallTool):
         )
 
 
+async def bounded(ask: Callable[[int], Awaitable[str]], limit_tokens: int, *, ruler: Ruler, port: AgentPort) -> str:
+    """Return an answer as fenced data, within a limit by ctxkit's count and by the host's.
+
+    Args:
+        ask: Returns the answer in about so many tokens.
+        limit_tokens: Most tokens of what is returned.
+        ruler: Counts as ctxkit does.
+        port: Counts as the host does.
+    """
+    aim, nonce, text = limit_tokens - _FENCE_TOKENS, token_hex(4), ""
+    for _ in range(_TRIES):
+        text = fence(await defuse_in_pieces(await ask(max(1, aim))), nonce)
+        counts = (await ruler.count(text), await port.host_count([TextBlock(text=text)]))
+        if max(counts) <= limit_tokens:
+            break
+        aim = int(aim * limit_tokens / max(counts) * _MARGIN_RATIO)
+    return text
+
+
 def recall_tools() -> list[ToolBase]:
     """Return the two tools, new objects at each call."""
     return [SearchContext(), ReadContext()]
@@ -203,9 +228,10 @@ def _engine_of(state: AgentState | None) -> Engine | None:
 
 
 async def is_recall(agent: Agent, name: str) -> bool:
-    """Whether a tool is one of the recall tools, whose results are bounded by themselves and never stored again."""
-    return name in {SEARCH, READ} and isinstance(await agent.toolkit.get_tool(name), _RecallTool)
+    """Whether a tool is one that reads back, whose results are bounded by themselves and never stored again."""
+    return name in {SEARCH, READ, SEARCH_MEMORY} and isinstance(await agent.toolkit.get_tool(name), ReadingTool)
 
 
-def _chunk(text: str, state: ToolResultState) -> ToolChunk:
+def chunk(text: str, state: ToolResultState) -> ToolChunk:
+    """Return a tool's whole answer."""
     return ToolChunk(content=[TextBlock(text=text)], state=state)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
 from agentscope.middleware import MiddlewareBase
@@ -12,17 +12,18 @@ from agentscope.tool import ToolResponse
 from ctxkit.errors import ConfigError, ContextUnfitError, StoreError, SummaryError
 from ctxkit.host import _recall_tools, _results
 from ctxkit.host._attached import Attachments
+from ctxkit.host._call_limit import CallLimit
 from ctxkit.host._calls import call_fitting
 from ctxkit.host._hint import is_wanted
-from ctxkit.host._tasks import OwnedTasks
+from ctxkit.host._late import bring_in_late
+from ctxkit.host._tasks import OwnedTasks, event_of
 from ctxkit.host.context_config import settings_of
-from ctxkit.host.events import context_event
 from ctxkit.host.steering import Steering
 from ctxkit.plan import Reason
 from ctxkit.port import SLOT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
     from agentscope.agent import Agent
     from agentscope.message import HintBlock
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ctxkit.host.events import ContextEvent
     from ctxkit.offload import Store
     from ctxkit.plan import Receipt
+    from ctxkit.port import EmitEvent
 
 logger = logging.getLogger("ctxkit")
 
@@ -137,12 +139,15 @@ class CompressionMiddleware(MiddlewareBase):
                 yield item
             return
         attached.hint.take_back(agent)
+        settings = settings_of(agent.context_config)
+        await bring_in_late(attached.engine, agent, settings)
         async for event in self._make_room(attached, agent):
             yield event
-        async for item in next_handler():
+        limit = CallLimit(attached.engine, settings)
+        async for item in next_handler(**limit.choice(agent, input_kwargs.get("tool_choice"))):
             yield item
             for name, value in attached.engine.take_pending():
-                yield self._event(agent, name, value)
+                yield event_of(agent, name, value)
 
     async def on_acting(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
@@ -154,6 +159,11 @@ class CompressionMiddleware(MiddlewareBase):
             async for chunk in next_handler():
                 yield chunk
             return
+        settings = settings_of(agent.context_config)
+        limit = CallLimit(attached.engine, settings)
+        if not limit.admit(call.name):
+            yield limit.refusal()
+            return
         before = attached.engine.last_receipt
         with attached.acting(call.name):
             async for chunk in next_handler():
@@ -163,8 +173,7 @@ class CompressionMiddleware(MiddlewareBase):
                         new = [last] if last is not None and last is not before else []
                         chunk = _results.told_by_receipt(chunk, new)  # noqa: PLW2901 - what is passed on
                     else:
-                        settings = settings_of(agent.context_config)
-                        chunk = await _results.admitted(attached.engine, chunk, call, settings)  # noqa: PLW2901 - as above
+                        chunk = await _results.admitted(attached.engine, limit.told(chunk), call, settings)  # noqa: PLW2901 - as above
                 yield chunk
 
     async def on_model_call(
@@ -285,32 +294,19 @@ class CompressionMiddleware(MiddlewareBase):
         return True
 
     async def _compress(self, engine: Engine, agent: Agent, settings: Settings) -> AsyncGenerator[ContextEvent, None]:
-        events: asyncio.Queue[ContextEvent | None] = asyncio.Queue()
+        def work(emit: EmitEvent) -> Coroutine[Any, Any, Receipt]:
+            return engine.compress(settings, reason=Reason.TRIGGER, emit=emit)
 
-        async def emit(name: str, value: Mapping[str, Any]) -> None:
-            events.put_nowait(self._event(agent, name, value))
-
-        work = engine.compress(settings, reason=Reason.TRIGGER, emit=emit)
-        task = self._tasks.start(work, name=f"ctxkit-compress-{agent.name}")
-        task.add_done_callback(lambda _: events.put_nowait(None))
         try:
-            while (event := await events.get()) is not None:
-                yield event
-            task.result()
+            async with aclosing(self._tasks.stream(work, agent, name=f"ctxkit-compress-{agent.name}")) as events:
+                async for event in events:
+                    yield event
         except ContextUnfitError:
             raise
         except (StoreError, SummaryError) as exc:
             logger.warning("ctxkit left the context of agent %r as it is: %s", agent.name, exc)
         except Exception:
             logger.exception("ctxkit left the context of agent %r as it is", agent.name)
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
-
-    def _event(self, agent: Agent, name: str, value: Mapping[str, Any]) -> ContextEvent:
-        about = {"session_id": agent.state.session_id, "agent": agent.name}
-        return context_event(name, {**about, **value}, reply_id=agent.state.reply_id)
 
 
 async def _prepared(engine: Engine, preparation: Preparation, agent: str) -> None:

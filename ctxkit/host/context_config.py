@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,8 +14,10 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from ctxkit.config import (
     CostConfig,
+    HistoryConfig,
     HooksConfig,
     LadderConfig,
+    MemoryConfig,
     OffloadConfig,
     OverflowConfig,
     Price,
@@ -25,11 +28,17 @@ from ctxkit.config import (
     TriggersConfig,
     WindowConfig,
 )
+from ctxkit.config_file import LoadedConfig, load_config_file
 from ctxkit.errors import ConfigError
 from ctxkit.host import _compat
+from ctxkit.host._brains import model_of
+from ctxkit.profiles import find_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from os import PathLike
+
+    from ctxkit.host._brains import MakeModel
 
     CompleteContextConfig = HostContextConfig
 else:
@@ -88,6 +97,12 @@ class ContextConfig(CompleteContextConfig):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     """What your own code does before and after a compression."""
 
+    memory: MemoryConfig = Field(default_factory=MemoryConfig)
+    """What `MemoryMiddleware` writes down, and which files it puts into the system prompt."""
+
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    """How much of earlier turns, and of one turn's tool calls, there may be."""
+
     if not TYPE_CHECKING:  # type checkers see pydantic's own signature
 
         def __init__(self, **settings: Any) -> None:
@@ -110,6 +125,75 @@ class ContextConfig(CompleteContextConfig):
         _check_schema(self.summary_schema)
         _check_template(self.summary_template, self.summary_schema)
         return self
+
+    @classmethod
+    def profile(cls, name: str, **overrides: Any) -> Self:
+        """Return the settings of a system, for example `ContextConfig.profile("openclaw", trigger_ratio=0.7)`.
+
+        What the profile sets counts as set, `trigger_ratio` among it; what it does not name keeps its default.
+
+        Args:
+            name: `default`, `agentscope`, `cowagent`, `openclaw` or `digitorn`.
+            **overrides: Settings that win over the profile's: fields of AgentScope's, and sections. A section as a mapping
+                is merged with the profile's field by field; one as an object takes its place.
+
+        Raises:
+            ConfigError: There is no such profile, or a setting that cannot work.
+        """
+        found = find_profile(name)
+        settings: dict[str, Any] = found.host_fields()
+        settings |= {section: values for section in _SECTIONS if (values := found.section(section))}
+        for setting, value in overrides.items():
+            base = settings.get(setting)
+            if setting in _SECTIONS and isinstance(value, Mapping) and isinstance(base, Mapping):
+                settings[setting] = {**base, **value}
+            else:
+                settings[setting] = value
+        return cls(**settings)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        agent: str | None = None,
+        *,
+        make_model: MakeModel | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return the settings that a YAML or JSON file has for an agent, on the profile that it names.
+
+        It reads a file, so call it before the event loop runs, or in a thread. A file's rules are for `RulesMiddleware`:
+        see `load_config_file`, which also takes own kinds of rules.
+
+        Args:
+            path: The file.
+            agent: The agent's id in the file; `None` takes the only one that there is, or what holds for all.
+            make_model: Makes the model of a `summary_brain`; AgentScope's own classes are taken where it returns `None`.
+            environment: Where `{{env.NAME}}` is looked up; the process's own where unset.
+
+        Raises:
+            ConfigFileError: The file cannot be read, or cannot be used; the message has a line for each thing that is wrong.
+            ConfigError: There is no such agent, or no model for the brain.
+        """
+        return cls.from_loaded(load_config_file(path, environment=environment).config(agent), make_model=make_model)
+
+    @classmethod
+    def from_loaded(cls, loaded: LoadedConfig, *, make_model: MakeModel | None = None) -> Self:
+        """Return the settings that a file which was loaded has for an agent.
+
+        Args:
+            loaded: What `load_config_file(path).config(agent)` returned.
+            make_model: Makes the model of a `summary_brain`; AgentScope's own classes are taken where it returns `None`.
+
+        Raises:
+            ConfigError: Settings that do not go together, or no model for the brain.
+        """
+        settings: dict[str, Any] = loaded.host_fields()
+        settings |= {section: values for section in _SECTIONS if (values := loaded.section(section))}
+        if loaded.summary_brain is not None:
+            model = model_of(loaded.summary_brain, make_model=make_model)
+            settings["summary"] = {**settings.get("summary", {}), "model": model}
+        return cls.profile(loaded.profile, **settings)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with changes, checked as at construction.
@@ -188,6 +272,8 @@ _SECTIONS = (
     "cost",
     "window",
     "hooks",
+    "memory",
+    "history",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from weakref import WeakKeyDictionary, WeakSet
@@ -18,12 +19,13 @@ from ctxkit import telemetry
 from ctxkit.errors import ConfigError
 from ctxkit.host import _compat, _sessions
 from ctxkit.host._session_agent import AgentSession, Keeping
+from ctxkit.host._session_profile import session_settings
 from ctxkit.host.context_config import settings_of
 from ctxkit.host.events import ContextEvent, context_event
 from ctxkit.sessions import COMPRESSION_GRACE_S, SessionLocks, maintain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 
     from agentscope.agent import Agent
     from agentscope.tool import ToolChunk, ToolResponse
@@ -54,8 +56,8 @@ class SessionMiddleware(MiddlewareBase):
         store: Where sessions are saved.
         restore: What a new agent is given: the `whole` context, or the `texts` of its newest turns.
         max_turns: Turns that the application allows a context; `texts` gives the newest `max(3, max_turns // 6)`.
-        locks: What makes one owner of a session; `"own"` for ones of this instance, closed with it; `None` where nobody
-            else can have the session.
+        locks: What makes one owner of a session; `"own"` for ones of this instance, closed with it, and a mapping for such
+            ones with these arguments of `SessionLocks`; `None` where nobody else can have the session.
         retention: Which old sessions are removed, looked at after a reply, at most once an hour; `None` for none.
         also: A store of what has left the contexts, from which a session goes together with its saved state.
         agent_id: Whose sessions they are, for the index.
@@ -72,7 +74,7 @@ class SessionMiddleware(MiddlewareBase):
         *,
         restore: RestoreRule = "whole",
         max_turns: int = 20,
-        locks: SessionLocks | Literal["own"] | None = "own",
+        locks: SessionLocks | Mapping[str, Any] | Literal["own"] | None = "own",
         retention: Retention | None = None,
         also: Deletes | None = None,
         agent_id: str = "main",
@@ -88,10 +90,11 @@ class SessionMiddleware(MiddlewareBase):
         if timeout_s <= 0:
             msg = f"timeout_s is {timeout_s!r}: use seconds above 0"
             raise ConfigError(msg)
-        self._own_locks = SessionLocks() if locks == "own" else None
+        times = {} if locks == "own" else locks
+        self._own_locks = SessionLocks(**times) if isinstance(times, Mapping) else None
         self._keeping = Keeping(
             store=store,
-            locks=self._own_locks if locks == "own" else locks,
+            locks=self._own_locks if isinstance(times, Mapping) else times,
             rule=restore,
             max_turns=max_turns,
             agent_id=agent_id,
@@ -104,6 +107,21 @@ class SessionMiddleware(MiddlewareBase):
         self._left_alone: WeakSet[Agent] = WeakSet()
         self._tasks: set[asyncio.Task[None]] = set()
         self._maintained_at = float("-inf")
+
+    @classmethod
+    def profile(cls, name: str, store: SessionStore, **overrides: Any) -> Self:
+        """Return a middleware with a system's settings of sessions, for example `SessionMiddleware.profile("openclaw", store)`.
+
+        Args:
+            name: A profile, as `ContextConfig.profile` takes it.
+            store: Where sessions are saved.
+            **overrides: Arguments of this class that win over the profile's. `retention` and `locks` as mappings are merged
+                with the profile's field by field.
+
+        Raises:
+            ConfigError: There is no such profile, or a setting that cannot work.
+        """
+        return cls(store, **session_settings(name, overrides))
 
     async def attach(self, agent: Agent) -> Restored | None:
         """Give an agent what is saved of its session, now and not at its first reply.

@@ -66,7 +66,7 @@ class Steering:
         self._redactor = redactor
         self._own: Engine | None = None
         if isinstance(of, Agent):
-            _middleware_of(of)
+            compression_of(of)
 
     @classmethod
     def of(cls, agent: Agent) -> Self:
@@ -164,7 +164,7 @@ class Steering:
 
     async def _engine(self) -> Engine:
         if isinstance(self._of, Agent):
-            engine: Engine = await _middleware_of(self._of).engine_of(self._of)
+            engine: Engine = await compression_of(self._of).engine_of(self._of)
             return engine
         if self._own is None:
             codec = HostCodec()
@@ -197,7 +197,7 @@ def _store_of(given: object | None) -> Store | None:
     return store
 
 
-def _middleware_of(agent: Agent) -> Any:
+def compression_of(agent: Agent) -> Any:
     """Return an agent's `CompressionMiddleware`."""
     for middleware in _compat.middlewares_of(agent):
         if callable(getattr(middleware, "engine_of", None)):

@@ -141,6 +141,14 @@ class Directory:
             raise
         return descriptor
 
+    def look(self, name: str) -> int:
+        """Open something for reading as it is, and return its descriptor; its mode stays, for it is somebody else's.
+
+        Raises:
+            OSError: It is a link, or cannot be read.
+        """
+        return os.open(self._name(name), os.O_RDONLY | _PLAIN, dir_fd=self._fd)
+
     def status(self, name: str) -> os.stat_result | None:
         """Return what a name stands for, links not followed; `None` where there is none."""
         try:

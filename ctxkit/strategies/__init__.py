@@ -8,9 +8,11 @@ from ctxkit.strategies.compress import CompressStrategy
 from ctxkit.strategies.deduplicate import DeduplicateStrategy
 from ctxkit.strategies.drop_turns import DropTurnsStrategy
 from ctxkit.strategies.images import ImageStrategy
+from ctxkit.strategies.old_results import OldResultsStrategy
 from ctxkit.strategies.registry import STRATEGIES, name_of, strategy_of
 from ctxkit.strategies.shorten import AdmissionStrategy, ShortenStrategy
 from ctxkit.strategies.shrink import ShrinkStrategy
+from ctxkit.strategies.turn_stages import TurnStages
 from ctxkit.strategies.turn_texts import TurnTextsStrategy
 
 __all__ = [
@@ -23,10 +25,12 @@ __all__ = [
     "DeduplicateStrategy",
     "DropTurnsStrategy",
     "ImageStrategy",
+    "OldResultsStrategy",
     "ShortenStrategy",
     "ShrinkStrategy",
     "Situation",
     "Strategy",
+    "TurnStages",
     "TurnTextsStrategy",
     "name_of",
     "strategy_of",

@@ -50,6 +50,20 @@ def staying(situation: Situation) -> frozenset[int]:
     return view.with_partners(situation.pinned) | frozenset(view.latest_request)
 
 
+def newest_messages(situation: Situation, number: int) -> float:
+    """Return the tokens of at least so many of the newest messages, back to where the context may be cut."""
+    view, counts = situation.view, situation.view.counts
+    cuts = set(view.cuts)
+    seen, tokens = 0, 0.0
+    for index in range(len(view) - 1, -1, -1):
+        for block in range(len(counts[index]) - 1, -1, -1):
+            seen += counts[index][block]
+            tokens += situation.tokens[index][block]
+            if seen >= number and (index, block) in cuts:
+                return tokens
+    return tokens
+
+
 def _before(view: View, cut: Place, stay: frozenset[int]) -> Iterator[tuple[int, int]]:
     """Yield each message that has blocks before a cut and may leave, with the number of these blocks."""
     for index in range(cut.message):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ctxkit.strategies.leave import drop_edits, leavable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ctxkit.plan import Edit
     from ctxkit.strategies._base import Situation
 
@@ -24,5 +26,10 @@ class DropTurnsStrategy:
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return the edits that take the turns away; pinned messages among them stay."""
         turns = situation.view.finished_turns
-        oldest = [index for turn in turns[: len(turns) // 2] for index in turn]
-        return drop_edits(situation, leavable(situation, oldest), rule=self.name)
+        return drop_turns(situation, turns[: len(turns) // 2])
+
+
+def drop_turns(situation: Situation, turns: Iterable[range]) -> tuple[Edit, ...]:
+    """Return the edits that take turns away, by the indices of their messages; pinned messages among them stay."""
+    places = leavable(situation, (index for turn in turns for index in turn))
+    return drop_edits(situation, places, rule="drop_turns")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from ctxkit.plan import REFERENCE, Edit, EditKind
 from ctxkit.strategies.compress import CompressStrategy
+from ctxkit.strategies.history_limit import HistoryLimitStrategy
 from ctxkit.strategies.images import ImageStrategy
+from ctxkit.strategies.old_results import OldResultsStrategy
 from ctxkit.strategies.shorten import SMALLEST_TOKENS, AdmissionStrategy, ShortenStrategy
 from ctxkit.view import Place
 
@@ -46,13 +48,16 @@ def plan_ladder(
         (
             *ruled("images", ImageStrategy().plan_edits(situation)),
             *ruled("admission", AdmissionStrategy().plan_edits(situation)),
+            *OldResultsStrategy().plan_edits(situation),
         )
     )
+    hidden = HistoryLimitStrategy().plan_edits(situation)
     if keep_tokens is None:
-        return small
+        return stacked(small, hidden)
     large = CompressStrategy(keep_tokens=keep_tokens, kind=kind).plan_edits(lighter(situation, small))
     rule = "summarize" if kind is EditKind.COMPRESS else "truncate"
-    return stacked(small, ruled(rule, (replace(edit, tokens=round(_stood(situation, edit))) for edit in large)))
+    large = ruled(rule, (replace(edit, tokens=round(_stood(situation, edit))) for edit in large))
+    return stacked(stacked(small, large), hidden)
 
 
 def stacked(below: Sequence[Edit], above: Iterable[Edit]) -> tuple[Edit, ...]:
@@ -151,8 +156,8 @@ def _one_each(edits: Iterable[Edit]) -> tuple[Edit, ...]:
         if there is None or there.kind in LEAVING or edit.kind in LEAVING:
             chosen.setdefault(key, edit)
         elif edit.kind is there.kind is EditKind.TRUNCATE:
-            keep, tokens = min(edit.keep_tokens, there.keep_tokens), max(edit.tokens, there.tokens)
-            chosen[key] = replace(edit, keep_tokens=keep, tokens=tokens)
+            less = min(edit, there, key=lambda one: one.keep_tokens)
+            chosen[key] = replace(less, rule=edit.rule, tokens=max(edit.tokens, there.tokens))
         elif _STAYING[edit.kind] > _STAYING[there.kind]:
             chosen[key] = replace(edit, tokens=max(edit.tokens, there.tokens))
     return tuple(chosen.values())

@@ -9,7 +9,7 @@ from ctxkit.strategies.leave import drop_edits, leavable
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ctxkit.plan import Edit
     from ctxkit.strategies._base import Situation
@@ -24,10 +24,15 @@ class TurnTextsStrategy:
 
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return the edits that take the rest away; pinned messages stay as they are."""
-        view = situation.view
-        staying = {place for turn in view.finished_turns for place in _texts_of(view, turn)}
-        places = leavable(situation, (index for turn in view.finished_turns for index in turn))
-        return drop_edits(situation, places - staying, rule=self.name)
+        return keep_texts(situation, situation.view.finished_turns)
+
+
+def keep_texts(situation: Situation, turns: Iterable[range]) -> tuple[Edit, ...]:
+    """Return the edits that leave of turns, by the indices of their messages, the first user text and the last reply."""
+    turns = tuple(turns)
+    staying = {place for turn in turns for place in _texts_of(situation.view, turn)}
+    places = leavable(situation, (index for turn in turns for index in turn))
+    return drop_edits(situation, places - staying, rule="turn_texts")
 
 
 def _texts_of(view: View, turn: range) -> Iterator[Place]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential
@@ -42,6 +43,8 @@ class Asker:
         config: Deadline and retries.
         max_tokens: Most tokens of the fields.
         count: Returns the tokens of a text.
+        parse: Returns the fields of a plain answer, or why there are none; by default those of its JSON object.
+        repair: Returns the request for a corrected answer, from what is wrong with one; by default for a JSON object.
     """
 
     def __init__(
@@ -53,7 +56,11 @@ class Asker:
         config: SummaryConfig,
         max_tokens: int,
         count: Count,
+        parse: Callable[[str], Mapping[str, Any] | str] | None = None,
+        repair: Callable[[str], str] | None = None,
     ) -> None:
+        self._parse = parse or partial(parse_answer, schema=schema)
+        self._repair = repair or partial(repair_text, schema=schema)
         self.failures: list[str] = []
         self.usage: Usage | None = None
         self.has_overflowed = False
@@ -94,7 +101,7 @@ class Asker:
         # A rambling answer would make the request for a better one too large.
         text = answer.text if len(answer.text) <= _SANE_CHARS * self._max_tokens else clipped(answer.text)
         said = [self._codec.assistant_message([self._codec.text(text)], name="assistant")]
-        wanted = self._codec.user_message(repair_text(fields, self._schema))
+        wanted = self._codec.user_message(self._repair(fields))
         again = [*messages, *(said if answer.text.strip() else []), wanted]
         choice = None if forbid else tool_choice
         answer = await self._plain(again, tools, tool_choice=choice, forbid_tools=forbid, options=options)
@@ -135,7 +142,7 @@ class Asker:
     async def _checked(self, answer: Answer) -> Mapping[str, Any] | str:
         if answer.tool_calls:
             return f"the model called {', '.join(answer.tool_calls)[:100]} although no tool may be called."
-        return await self._fields_or_reason(parse_answer(answer.text, self._schema))
+        return await self._fields_or_reason(self._parse(answer.text))
 
     async def _fields_or_reason(self, parsed: object) -> Mapping[str, Any] | str:
         if isinstance(parsed, str):

@@ -28,23 +28,24 @@ def reminder_text(tools: Sequence[Mapping[str, Any]], ledger: Ledger, *, most_to
     if len(functions) <= most_tools:
         offered = f"Your tools: {_named([function['name'] for function in functions])}." if functions else ""
     else:
-        offered = _groups_text(functions)
+        offered = _categories_text(functions)
+    offered += _switches_text(functions)
     return "\n".join([TITLE, *([offered] if offered else []), *_accomplished(ledger)])
 
 
-def _groups_text(functions: Sequence[Mapping[str, Any]]) -> str:
-    """Return the groups of many tools, and how to get at those that are switched off."""
+def _categories_text(functions: Sequence[Mapping[str, Any]]) -> str:
+    """Return what kinds of tools there are, and how many of each."""
+    kinds = Counter(_prefix(function["name"]) for function in functions if function["name"] != META_TOOL)
+    return f"You have {len(functions)} tools: {_named([f'{name} ({count})' for name, count in sorted(kinds.items())])}."
+
+
+def _switches_text(functions: Sequence[Mapping[str, Any]]) -> str:
+    """Return how to get at the tools that are switched off: few are offered then, though there are many."""
     meta = next((function for function in functions if function["name"] == META_TOOL), None)
-    groups = Counter(_prefix(function["name"]) for function in functions if function is not meta)
-    text = (
-        f"You have {len(functions)} tools: {_named([f'{name} ({count})' for name, count in sorted(groups.items())])}."
-    )
     switched = list(meta["parameters"].get("properties", {})) if meta is not None else []
-    if switched:
-        text += (
-            f" Groups of tools that `{META_TOOL}` switches on and off: {_named(switched)}; call it when you need one."
-        )
-    return text
+    if not switched:
+        return ""
+    return f" Groups of tools that `{META_TOOL}` switches on and off: {_named(switched)}; call it when you need one."
 
 
 def _prefix(name: str) -> str:

@@ -17,6 +17,7 @@ from agentscope.model import ChatModelBase, ChatResponse, ChatUsage
 from agentscope.tool import ToolChoice
 from pydantic import BaseModel
 
+from ctxkit.memory.prompt import ANSWER as MEMORY_ANSWER
 from ctxkit.schema import summary_json_schema
 from ctxkit.summary.prompt import ANSWER, REPAIR
 from ctxkit.testing.refusals import Provider, overflow_error
@@ -51,6 +52,8 @@ STRUCTURED_TOOL: Final = "generate_structured_output"
 """The tool by which the host asks for structured output."""
 _OWN_MARKS: Final = tuple(text.partition("{")[0] for text in (ANSWER, REPAIR))
 """How ctxkit's own summary requests are known: by the beginning of their instructions."""
+_MEMORY_MARK: Final = MEMORY_ANSWER
+"""How requests to write to memory are known."""
 _SCHEMA_HEAD: Final = ANSWER.partition("{schema}")[0].rpartition("}")[2]
 """What stands before the schema in them."""
 _CHUNK_CHARS: Final = 48
@@ -69,7 +72,7 @@ def call(name: str, /, **arguments: Any) -> ToolCallBlock:
 class ScriptedRequest:
     """One request as the model got it."""
 
-    kind: Literal["chat", "summary"]
+    kind: Literal["chat", "summary", "memory"]
     messages: Sequence[Msg]
     """Deep copies; empty where the model was made with `keep_messages=False`."""
     message_count: int
@@ -99,7 +102,8 @@ class ScriptedModel(ChatModelBase):
     """A model of the host that overrides only `_call_api`, so that the host's retries, streams and structured output run.
 
     Requests for a summary do not use up the script: the host's structured output, and ctxkit's own summary requests
-    (recognised by their instruction in the last message), are answered from `summaries`.
+    (recognised by their instruction in the last message), are answered from `summaries`; those to write to memory from
+    `memories`.
 
     Args:
         script: The answers, one a call; an iterable that never ends is fine. After its end the model says `after`.
@@ -107,6 +111,8 @@ class ScriptedModel(ChatModelBase):
         stream: Whether answers come in pieces, the usage last, as real providers stream them.
         summaries: The answer to summary requests: fields, raw text, an exception, or a function of the messages; the
             default is a small deterministic summary that quotes nothing.
+        memories: The answer to requests to write to memory: text, an exception, or a function of the messages; the default
+            is a small deterministic entry.
         enforce: A vocabulary; requests that truly are larger than the limit are refused with the provider's own
             error. Without it nothing is refused and usage counts UTF-8 bytes / 4.
         limit: Tokens that are enforced; `context_size` where unset.
@@ -133,6 +139,7 @@ class ScriptedModel(ChatModelBase):
         context_size: int = 32768,
         stream: bool = False,
         summaries: Summaries | None = None,
+        memories: Summaries | None = None,
         enforce: TokenizerName | Count | None = None,
         limit: int | None = None,
         provider: Provider = "openai",
@@ -157,6 +164,7 @@ class ScriptedModel(ChatModelBase):
         self.requests: list[ScriptedRequest] = []
         self._script: Iterator[Step] = iter(script)
         self._summaries = summaries
+        self._memories = memories
         self._enforced = enforce is not None
         self._counter = RequestCounter(byte_quarters if enforce is None else enforce)
         self._limit = limit
@@ -182,6 +190,11 @@ class ScriptedModel(ChatModelBase):
         """The requests for a summary, refused ones included."""
         return [each for each in self.requests if each.kind == "summary"]
 
+    @property
+    def memory_requests(self) -> list[ScriptedRequest]:
+        """The requests to write to memory, refused ones included."""
+        return [each for each in self.requests if each.kind == "memory"]
+
     async def _call_api(
         self,
         model_name: str,
@@ -197,7 +210,7 @@ class ScriptedModel(ChatModelBase):
             raise await asyncio.to_thread(
                 overflow_error, self._provider, limit_tokens=self.limit, needed_tokens=request.input_tokens
             )
-        said = await (self._summarise(messages, tools or []) if request.kind == "summary" else self._say(messages))
+        said = await self._answer(request.kind, messages, tools or [])
         if isinstance(said, BaseException):
             raise said
         if isinstance(said, BreakOff) and not self.stream:
@@ -219,7 +232,7 @@ class ScriptedModel(ChatModelBase):
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(parts, self._last_parts)))  # noqa: B905 - one is longer
         input_tokens = sum(tokens) + PRIMING_TOKENS
         request = ScriptedRequest(
-            kind="summary" if self._is_summary(messages, tools) else "chat",
+            kind=self._kind(messages, tools),
             messages=[message.model_copy(deep=True) for message in messages] if self._keep_messages else (),
             message_count=len(messages),
             tools=list(tools),
@@ -234,13 +247,22 @@ class ScriptedModel(ChatModelBase):
             self._last_parts = parts
         return request
 
-    def _is_summary(self, messages: Sequence[Msg], tools: Sequence[Mapping[str, Any]]) -> bool:
+    def _kind(
+        self, messages: Sequence[Msg], tools: Sequence[Mapping[str, Any]]
+    ) -> Literal["chat", "summary", "memory"]:
         if any(tool["function"]["name"] == STRUCTURED_TOOL for tool in tools):
-            return True
-        if not messages:
-            return False
-        last = _text_of(messages[-1])
-        return any(mark in last for mark in self._summary_marks)
+            return "summary"
+        last = _text_of(messages[-1]) if messages else ""
+        if _MEMORY_MARK in last:
+            return "memory"
+        return "summary" if any(mark in last for mark in self._summary_marks) else "chat"
+
+    async def _answer(
+        self, kind: Literal["chat", "summary", "memory"], messages: Sequence[Msg], tools: Sequence[Mapping[str, Any]]
+    ) -> Said:
+        if kind == "summary":
+            return await self._summarise(messages, tools)
+        return await (self._say(messages) if kind == "chat" else self._remember(messages))
 
     async def _say(self, messages: Sequence[Msg]) -> Said:
         step = next(self._script, self._after)
@@ -259,6 +281,16 @@ class ScriptedModel(ChatModelBase):
             summary = plain_summary(schema, number=len(self.summary_requests))
         text = summary if isinstance(summary, str) else json.dumps(summary, ensure_ascii=False)
         return ToolCallBlock(id=_new_id(), name=STRUCTURED_TOOL, input=text) if tool else text
+
+    async def _remember(self, messages: Sequence[Msg]) -> Said:
+        number = len(self.memory_requests)
+        entry = f"[DAILY]\n- Entry {number} of the diary.\n[MEMORY]\nWhere things stood at entry {number}."
+        said = self._memories(messages) if callable(self._memories) else self._memories
+        if inspect.isawaitable(said):
+            said = await said
+        if isinstance(said, str | BaseException):
+            return said
+        return entry if said is None else json.dumps(said, ensure_ascii=False)
 
     async def _usage(self, request: ScriptedRequest, blocks: Sequence[AnswerBlock], started: float) -> ChatUsage:
         texts = [text for block in blocks for text in _texts(block)]

@@ -2,6 +2,7 @@
 
 from ctxkit.tokens.blocks import BlockScale
 from ctxkit.tokens.calibration import Calibration
+from ctxkit.tokens.chars import CHARS, block_chars, message_chars
 from ctxkit.tokens.classes import ContentClass, classify
 from ctxkit.tokens.count import count_text, serve_loop
 from ctxkit.tokens.counter import ByteCounter, Counter, TiktokenCounter, default_counter, load_counter
@@ -13,6 +14,7 @@ from ctxkit.tokens.ruler import Ruler
 from ctxkit.tokens.weight import Weight
 
 __all__ = [
+    "CHARS",
     "BlockScale",
     "ByteCounter",
     "Calibration",
@@ -22,6 +24,7 @@ __all__ = [
     "Ruler",
     "TiktokenCounter",
     "Weight",
+    "block_chars",
     "ceil_cut",
     "classify",
     "count_text",
@@ -30,6 +33,7 @@ __all__ = [
     "in_dollars",
     "load_counter",
     "media_tokens",
+    "message_chars",
     "price_of",
     "request_cost",
     "serve_loop",

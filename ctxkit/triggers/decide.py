@@ -132,11 +132,11 @@ def decide(moment: Moment, triggers: TriggersConfig) -> Decision:
     """
     threshold = _threshold(moment, triggers)
     most = moment.most_tokens
-    if most is not None and most < threshold.tokens:
+    if triggers.automatic and most is not None and most < threshold.tokens:
         threshold = _Threshold(
             most, f"{most:,} tokens are the most (max_tokens, pressure_ratio or the window's shares)"
         )
-    by_count = _by_count(moment, triggers)
+    by_count = _by_count(moment, triggers) if triggers.automatic else None
     goal = HYSTERESIS_RATIO * min(threshold.tokens, max(1, moment.tokens))
     worth = triggers.min_gain_ratio * moment.context_size
     if threshold.headroom is not None:
@@ -175,7 +175,12 @@ def _by_count(moment: Moment, triggers: TriggersConfig) -> tuple[int | None, int
 
 def _threshold(moment: Moment, triggers: TriggersConfig) -> _Threshold:
     """Return the tokens at which the ratio or the mode says that a compression is due."""
-    safe = safe_limit(moment.limit_tokens, moment.growth.largest(moment.context_size))
+    limit = moment.limit_tokens
+    if not triggers.automatic:
+        return _Threshold(
+            limit, f"{limit:,} tokens are the most that a request may have, and triggers.automatic is off"
+        )
+    safe = safe_limit(limit, moment.growth.largest(moment.context_size))
     if moment.is_ratio_explicit:
         return _Threshold(moment.ratio_tokens, f"{moment.ratio_tokens:,} tokens by trigger_ratio, which was set")
     if triggers.mode == "quality":

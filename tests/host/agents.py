@@ -59,11 +59,12 @@ def make_agent(
     if InjectionConfig.model_fields["context_buffer_ratio"].default is not None:
         # AgentScope 2.0.6 has the buffer here, and refuses a trigger below it; later ones in `ContextConfig`.
         kwargs.setdefault("injection_config", InjectionConfig(context_buffer_ratio=0.01))
+    made = Toolkit(tools=[t if isinstance(t, ToolBase) else FunctionTool(t, is_read_only=True) for t in tools])
     return Agent(
         name=name,
         system_prompt=prompt,
         model=model,
-        toolkit=Toolkit(tools=[t if isinstance(t, ToolBase) else FunctionTool(t, is_read_only=True) for t in tools]),
+        toolkit=kwargs.pop("toolkit", made),
         context_config=config or ContextConfig(),
         offloader=offloader,
         middlewares=[CompressionMiddleware()] if middlewares is None else list(middlewares),

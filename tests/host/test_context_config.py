@@ -48,7 +48,20 @@ from tests.host.agents import (
 pytestmark = pytest.mark.row("A1")
 
 NAN, INF = float("nan"), float("inf")
-SECTIONS = {"results", "summary", "triggers", "overflow", "offload", "privacy", "ladder", "cost", "window", "hooks"}
+SECTIONS = {
+    "results",
+    "summary",
+    "triggers",
+    "overflow",
+    "offload",
+    "privacy",
+    "ladder",
+    "cost",
+    "window",
+    "hooks",
+    "memory",
+    "history",
+}
 BOUNDED_BY_CTXKIT = {"trigger_ratio", "tool_result_limit"}
 """Fields that ctxkit declares anew: 2.0.6 refuses 0.9, and no host checks the limit."""
 

@@ -34,6 +34,7 @@ ladders = st.builds(
 def climbed(here: Situation, share: float, *, force: bool = False) -> Climb:
     goal = here.request_tokens * share
     aim = Aim(
+        due_tokens=goal,
         goal_tokens=goal,
         fit_tokens=goal,
         limit_tokens=here.request_tokens * 2 * share,

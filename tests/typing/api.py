@@ -15,6 +15,7 @@ from agentscope.workspace import LocalWorkspace as HostWorkspace
 from ctxkit import (
     AfterCompression,
     BeforeCompression,
+    Brain,
     CompressionMiddleware,
     ConfigError,
     ContextConfig,
@@ -22,10 +23,17 @@ from ctxkit import (
     CtxkitError,
     Edit,
     FileStore,
+    Flushed,
+    HistoryConfig,
     HooksConfig,
     HostCodec,
     LadderConfig,
+    LoadedConfig,
     LocalWorkspace,
+    Memory,
+    MemoryConfig,
+    MemoryHit,
+    MemoryMiddleware,
     MemorySessionStore,
     MemoryStore,
     OffloadConfig,
@@ -39,6 +47,8 @@ from ctxkit import (
     Restored,
     ResultsConfig,
     Retention,
+    Rule,
+    RulesMiddleware,
     SessionMiddleware,
     SessionStore,
     Situation,
@@ -52,7 +62,9 @@ from ctxkit import (
     TranscriptSessionStore,
     TriggersConfig,
     WireRequest,
+    load_config_file,
     prefix_audit,
+    rules_of,
     wire_request,
 )
 
@@ -73,6 +85,15 @@ def a_config_takes_the_hosts_fields_and_sections() -> ContextConfig:
     assert_type(config.triggers.max_tokens, int | None)
     assert_type(config.replace(trigger_ratio=0.5), ContextConfig)
     return config
+
+
+def a_profile_is_where_settings_begin(store: SessionStore) -> SessionMiddleware:
+    config = ContextConfig.profile("cowagent", trigger_ratio=0.7, history=HistoryConfig(max_tool_calls=20))
+    assert_type(config, ContextConfig)
+    assert_type(config.history.max_tool_calls, int | None)
+    sessions = SessionMiddleware.profile("openclaw", store, retention={"mode": "enforce"})
+    assert_type(sessions, SessionMiddleware)
+    return sessions
 
 
 def errors_are_one_tree(error: ContextUnfitError, missing: RecordNotFoundError) -> None:
@@ -126,6 +147,16 @@ async def sessions_are_saved_and_restored(agent: Agent) -> None:
         await session.save(agent)
 
 
+def settings_and_rules_come_from_a_file() -> RulesMiddleware:
+    loaded = load_config_file("app.yaml", environment={}).config("assistant")
+    assert_type(loaded, LoadedConfig)
+    assert_type(loaded.rules, tuple[Rule, ...])
+    assert_type(loaded.summary_brain, Brain | None)
+    assert_type(ContextConfig.from_file("app.yaml", "assistant"), ContextConfig)
+    assert_type(ContextConfig.from_loaded(loaded), ContextConfig)
+    return RulesMiddleware([*loaded.rules, *rules_of([])], modules={"meter": {"count": print}})
+
+
 class Shelf:
     """An offloader of a user's own has two methods and no base class."""
 
@@ -164,6 +195,21 @@ def rungs_and_hooks_are_a_users_own() -> ContextConfig:
         ladder=LadderConfig(rungs=(strategy, "clear_results", "summarize"), keep_results=3),
         hooks=HooksConfig(before_compression=[announced], after_compression=[told]),
     )
+
+
+def noted(entry: Flushed) -> None:
+    assert_type(entry.memory, str)
+    assert_type(entry.is_extractive, bool)
+
+
+async def a_memory_can_be_searched_and_listened_to(agent: Agent) -> Sequence[MemoryHit]:
+    config = MemoryConfig(time_zone="UTC", bootstrap_names=("AGENTS.md",))
+    async with MemoryMiddleware("workspace", config=config, context_summary_callback=noted) as middleware:
+        assert_type(await middleware.remember(agent), Flushed | None)
+        memory = await middleware.memory_of(agent)
+        assert_type(memory, Memory)
+        memory.listen(noted)
+        return await memory.search("parser", k=3)
 
 
 async def a_summary_can_be_had_without_an_agent(model: ChatModelBase, messages: Sequence[Msg]) -> TextBlock:

@@ -1,11 +1,14 @@
-"""The desk of one agent: see what a compression would do, take one back, and say what must stay."""
+"""The desk of one agent: see what a compression would do, take one back, and say what must stay and what must go."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxkit.engine.compress import Compression
+from ctxkit.engine.hooks import Hooks
 from ctxkit.engine.steer.explain import explain
+from ctxkit.engine.steer.forget import plan_forget
 from ctxkit.engine.steer.preview import estimate_of, preview_of
 from ctxkit.engine.steer.ready import Ready, ReadyCompression
 from ctxkit.engine.steer.undo import Undo
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 
     from ctxkit.config import Settings
     from ctxkit.engine.draft import Drafts
-    from ctxkit.engine.hooks import Hooks
     from ctxkit.engine.kit import Kit
     from ctxkit.engine.layer import Layers
     from ctxkit.engine.pins import Pin
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ctxkit.engine.steer.explain import Explanation
     from ctxkit.engine.steer.preview import Preview
     from ctxkit.engine.steer.undo import Undone
+    from ctxkit.plan import Receipt
     from ctxkit.port import EmitEvent
 
 REST_TURNS: Final = 3
@@ -155,6 +158,36 @@ class Desk:
         """
         async with self._alone(False):
             return await Undo(kit=self._kit, layers=self._layers, swapped=self._undone).carry_out(plan_id, settings)
+
+    async def clear(self, settings: Settings) -> Receipt:
+        """Let the whole conversation leave the context, stored, but for pins and calls in flight; no model is asked.
+
+        To be called between two replies, for the newest request leaves too. `undo` brings all of it back.
+
+        Args:
+            settings: How to store.
+
+        Raises:
+            ContextUnfitError: System prompt, tools and pins alone do not fit.
+            StoreWriteError: What would leave could not be stored; the context is as it was.
+        """
+        async with self._alone(False):
+            run = self._begin(settings, Reason.MANUAL, _quiet)
+            hooks = Hooks(run)
+            await run.measure()
+            try:
+                planned = await plan_forget(run, hooks)
+                if planned.context is None:
+                    return run.unneeded(planned)
+                receipt = await run.apply(planned)
+            except Exception as exc:
+                await hooks.after(run.failed(exc))
+                raise
+            self._ready = None
+            await hooks.after(receipt)
+            if run.is_cancelled:
+                raise asyncio.CancelledError
+            return receipt
 
     def _undone(self) -> None:
         """Do what belongs to taking a compression back, in the same step."""

@@ -90,7 +90,7 @@ async def explain(kit: Kit, item_id: str) -> Explanation:
     here = _in_context(kit, item_id)
     touched: list[Touch] = []
     message_id = here
-    async for change, is_undone in _changes(kit):
+    async for change, is_undone in changes_of(kit):
         for part in change.parts:
             if item_id == part.edit.message_id or item_id in map(block_id, part.blocks):
                 touched.append(_touch(change, part, is_undone=is_undone))
@@ -120,7 +120,7 @@ def _in_context(kit: Kit, item_id: str) -> str | None:
     return None
 
 
-async def _changes(kit: Kit) -> AsyncIterator[tuple[StoredChange, bool]]:
+async def changes_of(kit: Kit) -> AsyncIterator[tuple[StoredChange, bool]]:
     """Yield what was changed and is stored, the newest first, with whether it was taken back.
 
     What a crash kept from being carried out is left out, as far as the agent's state tells it.

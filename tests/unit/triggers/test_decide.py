@@ -221,3 +221,18 @@ def test_where_the_window_leaves_less_room_than_the_headroom_half_of_that_room_i
     decision = decide(moment, COST)
 
     assert (decision.is_due, decision.trigger_tokens, decision.worth_tokens) == (True, 160_000, 10_000)
+
+
+# Off
+
+
+@given(moment=moments, most=st.none() | st.integers(1, 1_000_000))
+def test_where_it_is_off_it_is_due_only_where_the_request_would_not_fit(moment, most):
+    decision = decide(
+        replace(moment, most_tokens=most, messages=100, turns=100),
+        TriggersConfig(automatic=False, max_messages=1, max_turns=1, mode="cost"),
+    )
+
+    assert decision.is_due == (moment.tokens >= moment.limit_tokens)
+    assert decision.trigger_tokens == moment.limit_tokens
+    assert "triggers.automatic is off" in decision.why
