@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from ctxkit.sessions import (
         MemorySessionStore,
         Retention,
+        SessionKey,
         SessionLocks,
         SessionStore,
         SqliteSessionStore,
@@ -124,6 +125,7 @@ __all__ = [
     "RuleKinds",
     "RulesMiddleware",
     "SecretRedactor",
+    "SessionKey",
     "SessionLockedError",
     "SessionLocks",
     "SessionMiddleware",
@@ -219,6 +221,7 @@ _ROOMS: Final = {
     "ctxkit.sessions": (
         "MemorySessionStore",
         "Retention",
+        "SessionKey",
         "SessionLocks",
         "SessionStore",
         "SqliteSessionStore",

@@ -356,5 +356,5 @@ def _cleared(view: View, edits: Iterable[Edit], run: Run) -> list[Msg]:
     return [
         codec.with_content(view.messages[edit.message], view.contents[edit.message][edit.start : edit.stop])
         for edit in edits
-        if edit.kind is EditKind.CLEAR or (edit.kind in LEAVING and not _is_told(view, edit))
+        if edit.kind is EditKind.CLEAR or (edit.kind in LEAVING and not _is_told(view, edit) and not is_hidden(edit))
     ]

@@ -1,5 +1,6 @@
 """Sessions: what saves, locks, repairs, restores and retires them."""
 
+from ctxkit.sessions.keys import SessionKey, history_limit
 from ctxkit.sessions.lanes import GLOBAL, PROCESS_LANES, Lanes, session_lane, summary_lane
 from ctxkit.sessions.lock import COMPRESSION_GRACE_S, Hold, SessionLocks
 from ctxkit.sessions.maintenance import MaintenanceReport, RotatesIndex, maintain
@@ -41,12 +42,14 @@ __all__ = [
     "RotatesIndex",
     "SavedSession",
     "SessionEntry",
+    "SessionKey",
     "SessionLocks",
     "SessionStore",
     "SqliteSessionStore",
     "TranscriptSessionStore",
     "TrashedSession",
     "Trashes",
+    "history_limit",
     "maintain",
     "newest_turns",
     "plan_retention",

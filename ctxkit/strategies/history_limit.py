@@ -27,9 +27,7 @@ class HistoryLimitStrategy:
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return the edits that take the older turns away; what is pinned stays, and so does what is not finished."""
         indices = [
-            index
-            for turn in turns_over(situation.view, situation.settings.history.max_user_turns)
-            for index in turn
+            index for turn in turns_over(situation.view, situation.settings.history.max_user_turns) for index in turn
         ]
         # Unlike a ladder, a limit keeps no open errors: it is about how far back the history goes.
         places = leavable(replace(situation, open_errors=frozenset()), indices)

@@ -32,11 +32,16 @@ class Rest:
             return f"{tokens:,} tokens, and the last try said to wait until {self.until_tokens:,}"
         if self.turns is None or tokens >= safe_tokens:
             return None
-        if self.turns < self.quiet_turns:
+        if self.is_quiet:
             return f"the last compression was taken back {self.turns} turns ago; {self.quiet_turns} go without one"
         if cooldown_turns > 0 and self.turns <= cooldown_turns:
             return f"the last compression was {self.turns} turns ago; {cooldown_turns} go without one"
         return None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the last compression was taken back, and the turns that go without one are not over."""
+        return self.turns is not None and self.turns < self.quiet_turns
 
     def after_turn(self) -> Rest:
         """Return what holds when a new turn has begun."""
