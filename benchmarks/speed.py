@@ -192,7 +192,7 @@ class Bench:
         self._reset()
         self._model.context_size = window
         count._memo.clear()
-        facts._MEMO._facts.clear()
+        facts._MEMO = facts._Memo(facts._MEMO_BYTES)  # anew: what was in the old one would still take its room
         identifiers._parts_of.cache_clear()
         gc.collect()
         return await _timed(self.hook)

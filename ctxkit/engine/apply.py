@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxkit.strategies.ladder import LEAVING, leaving
+from ctxkit.strategies.ladder import LEAVING
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
@@ -29,23 +29,27 @@ def apply_edits(view: View, edits: Sequence[Edit], replacements: Mapping[Place, 
     Returns:
         A new list; messages that no edit touches are the very same objects.
     """
-    gone = leaving(edits)
-    named = {edit.message for edit in edits if edit.kind in LEAVING}  # empty messages, too
-    touched = named | {place.message for place in replacements}
+    gone: dict[int, set[int]] = {}
+    for edit in edits:
+        if edit.kind in LEAVING:
+            gone.setdefault(edit.message, set()).update(range(edit.start, edit.stop))
+    shortened = {place.message for place in replacements}
+    touched = gone.keys() | shortened  # empty messages, too
     messages = []
     for index, message in enumerate(view.messages):
         if index not in touched:
             messages.append(message)
             continue
+        without = gone.get(index, ())
         content = [
-            replacements.get(place, block)
-            for place, block in ((Place(index, n), b) for n, b in enumerate(view.contents[index]))
-            if place not in gone
+            replacements.get(Place(index, number), block) if index in shortened else block
+            for number, block in enumerate(view.contents[index])
+            if number not in without
         ]
         # The host appends to the running reply's message: that one stays, even empty.
         if content or (view.is_running_last and index == len(view) - 1):
-            shortened = any(place.message == index for place in replacements)
-            messages.append(codec.with_content(message, content, mark={"shortened": True} if shortened else None))
+            mark = {"shortened": True} if index in shortened else None
+            messages.append(codec.with_content(message, content, mark=mark))
     return messages
 
 

@@ -98,8 +98,10 @@ class Drafts:
         """Return the material with the request that a warm call extends, and with the room behind it."""
         kit, gauge, key = self._kit, self._kit.gauge, reading.model_key
         request = kit.sent.extended(reading.request, view)
-        weight = reading.weight - await gauge.weigh_messages(reading.request.messages, model_key=key)
-        weight += await gauge.weigh_messages(request.messages, model_key=key)
+        now, sent = reading.request.messages, request.messages
+        both = {*map(id, now)} & {*map(id, sent)}  # most of thousands, and they weigh the same
+        weight = reading.weight - await gauge.weigh_messages([one for one in now if id(one) not in both], model_key=key)
+        weight += await gauge.weigh_messages([one for one in sent if id(one) not in both], model_key=key)
         room = reading.context_size - gauge.meter.estimate(weight, model_key=key)
         return replace(material, request=request, tool_choice=request.tool_choice, room_tokens=room)
 

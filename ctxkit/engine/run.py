@@ -19,7 +19,7 @@ from ctxkit.ledger import open_errors
 from ctxkit.offload.chain import StoredPlan
 from ctxkit.plan import EditKind, Plan, Receipt, new_id
 from ctxkit.port import Swap
-from ctxkit.strategies.ladder import freed_tokens, leaving
+from ctxkit.strategies.ladder import LEAVING, freed_tokens
 from ctxkit.tokens import serve_loop
 from ctxkit.triggers import HYSTERESIS_RATIO
 
@@ -275,7 +275,7 @@ class Run:
         return replace(
             self._receipt("applied" if is_applied else "failed", why=planned.why),
             tokens_after=planned.tokens_after if is_applied else self.tokens_before,
-            messages_compressed=len({place.message for place in leaving(planned.edits)}),
+            messages_compressed=len({edit.message for edit in planned.edits if _takes_away(edit)}),
             blocks_shortened=planned.shortened,
             summary="none" if draft is None else draft.origin,
             reference=planned.reference,
@@ -390,3 +390,8 @@ def not_stored(problem: str) -> StoreWriteError:
     return StoreWriteError(
         f"What would leave the context could not be stored ({problem}); nothing was removed. Mend the offloader."
     )
+
+
+def _takes_away(edit: Edit) -> bool:
+    """Whether an edit takes blocks away."""
+    return edit.kind in LEAVING and edit.start < edit.stop

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from ctxkit.errors import ConfigError
@@ -78,14 +79,17 @@ def register_tool_adapter(adapter: ToolAdapter, *, tools: Iterable[str]) -> None
     for name in named:
         _ADAPTERS.pop(name, None)
         _ADAPTERS[name] = adapter
+    adapter_of.cache_clear()
 
 
 def unregister_tool_adapter(*, tools: Iterable[str]) -> None:
     """Take back what was registered for these names or patterns; others are left as they are."""
     for name in [tools] if isinstance(tools, str) else tools:
         _ADAPTERS.pop(name, None)
+    adapter_of.cache_clear()
 
 
+@lru_cache(maxsize=512)
 def adapter_of(name: str) -> ToolAdapter | None:
     """Return the adapter that was registered last for a tool; one for its very name goes before patterns."""
     if not _ADAPTERS:

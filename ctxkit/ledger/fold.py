@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ctxkit.ledger.adapters import adapted
@@ -10,7 +11,7 @@ from ctxkit.ledger.entries import Command, Failure, Job, Mention, Tested, Touch
 from ctxkit.ledger.facts import Facts, Role, raw_texts, scan_block
 from ctxkit.ledger.failing import Key
 from ctxkit.ledger.folding import Fold
-from ctxkit.ledger.ranking import BOILERPLATE_COUNT, BOILERPLATE_SHARE, best_first, score
+from ctxkit.ledger.ranking import BOILERPLATE_COUNT, BOILERPLATE_SHARE, best_first, scores
 from ctxkit.ledger.saved import JSON_BYTES, ledger_json, parts_of_json
 
 if TYPE_CHECKING:
@@ -74,13 +75,10 @@ class Ledger:
     def ranked(self, exclude: "frozenset[str] | set[str]" = frozenset()) -> list[str]:
         """Return the identifiers most likely to be needed again first; the order depends on the ledger only."""
         often = max(BOILERPLATE_COUNT, BOILERPLATE_SHARE * self.step)
-        return best_first(
-            {
-                name: score(name, mention.blocks, mention.used, mention.newest, self.step)
-                for name, mention in self.identifiers.items()
-                if mention.blocks < often and name not in exclude
-            }
-        )
+        names = [name for name, one in self.identifiers.items() if one.blocks < often and name not in exclude]
+        said = [self.identifiers[name] for name in names]
+        blocks, used, newest = ([*map(attrgetter(part), said)] for part in ("blocks", "used", "newest"))
+        return best_first(dict(zip(names, scores(names, blocks, used, newest, step=self.step), strict=True)))
 
     def to_json(self, limit_bytes: int = JSON_BYTES) -> dict[str, Any]:
         """Return plain JSON of at most about `limit_bytes` in UTF-8; what ranks lowest is left out.

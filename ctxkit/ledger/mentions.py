@@ -1,12 +1,14 @@
 """Mentions in the making: how often and when each identifier was named, and which of them are worth a place."""
 
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from itertools import repeat
+from operator import add
 from typing import Final
 
 from ctxkit.ledger.entries import Mention
 from ctxkit.ledger.facts import Facts
-from ctxkit.ledger.ranking import best_first, score
+from ctxkit.ledger.ranking import best_first, scores
 
 MOST_IDENTIFIERS: Final = 4000
 """A ledger has no more; what ranks lowest is left out."""
@@ -62,19 +64,22 @@ class Mentions:
         """
         names = list(self._newest)
         if len(names) > MOST_IDENTIFIERS:
-            scores: dict[str, float] = {}
+            ranks: list[float] = []
             for start in range(0, len(names), _PAUSE_NAMES):
-                for name in names[start : start + _PAUSE_NAMES]:
-                    scores[name] = score(name, *self._counted(name), step)
+                some = names[start : start + _PAUSE_NAMES]
+                ranks += scores(some, *self._counted(some), step=step)
                 yield
             # Bare numbers sort many times faster than names: they tell the least score that can have a place.
-            least = sorted(scores.values())[-MOST_IDENTIFIERS]
+            least = sorted(ranks)[-MOST_IDENTIFIERS]
             yield
-            names = best_first({name: rank for name, rank in scores.items() if rank >= least})[:MOST_IDENTIFIERS]
+            best = {name: rank for name, rank in zip(names, ranks, strict=True) if rank >= least}
+            names = best_first(best)[:MOST_IDENTIFIERS]
             yield
-        return {name: Mention(*self._counted(name), self._lines.get(name, "")) for name in names}
+        lines = map(self._lines.get, names, repeat(""))
+        return dict(zip(names, map(Mention, *self._counted(names), lines), strict=True))
 
-    def _counted(self, name: str) -> tuple[int, int, int]:
-        """Return the blocks that name an identifier, those of the assistant among them, and the newest one's step."""
-        used = self._used.get(name, 0)
-        return self._others.get(name, 0) + used, used, self._newest[name]
+    def _counted(self, names: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
+        """Return the blocks that name each identifier, those of the assistant among them, and the newest one's step."""
+        used = list(map(self._used.get, names, repeat(0)))
+        blocks = list(map(add, map(self._others.get, names, repeat(0)), used))
+        return blocks, used, list(map(self._newest.__getitem__, names))

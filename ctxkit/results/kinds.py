@@ -58,11 +58,11 @@ def likely_kinds(text: str, *, tool_name: str, verbatim: bool) -> list[Kind]:
     """Return the kinds that a text may be, likeliest first; the last is always TEXT. Arguments as for `detect`."""
     if verbatim:
         return [Kind.TEXT]
-    head, tail = text[:_HEAD_CHARS], text[max(_HEAD_CHARS, len(text) - _TAIL_CHARS) :]
+    head, tail = _ends_of(text)
     kinds: list[Kind] = []
     if _JSON_START.match(head):
         kinds.append(Kind.JSON)
-    if _DIFF_START.search(head) or ("diff" in tool_name.lower() and _DIFF_START.search(tail)):
+    if _has_hunks(head, tail, tool_name):
         kinds.append(Kind.DIFF)
     head_lines = head.split("\n")[: None if len(head) == len(text) else -1]
     lines = [line.rstrip("\r") for line in head_lines + tail.split("\n")[1:] if line.strip()]
@@ -72,6 +72,21 @@ def likely_kinds(text: str, *, tool_name: str, verbatim: bool) -> list[Kind]:
         if is_log(lines) or _FAILURE.search(tail or head):
             kinds.append(Kind.LOG)
     return [*kinds, Kind.TEXT]
+
+
+def is_diff(text: str, *, tool_name: str) -> bool:
+    """Tell whether a text is likeliest a diff, as `detect` does, without a look at what else it may be."""
+    head, tail = _ends_of(text)
+    return not _JSON_START.match(head) and _has_hunks(head, tail, tool_name)
+
+
+def _ends_of(text: str) -> tuple[str, str]:
+    return text[:_HEAD_CHARS], text[max(_HEAD_CHARS, len(text) - _TAIL_CHARS) :]
+
+
+def _has_hunks(head: str, tail: str, tool_name: str) -> bool:
+    found = _DIFF_START.search(head) or ("diff" in tool_name.lower() and _DIFF_START.search(tail))
+    return bool(found)
 
 
 def is_log(lines: list[str]) -> bool:

@@ -4,8 +4,7 @@ import re
 from typing import Final
 
 from ctxkit.ledger.markers import without_escapes
-from ctxkit.results._base import Kind
-from ctxkit.results.kinds import detect
+from ctxkit.results.kinds import is_diff
 from ctxkit.results.marker import defuse
 
 _REDRAWS: Final = re.compile(r"\x1b\[(?:2K|[01]?G)")
@@ -34,7 +33,7 @@ def shrink(text: str, *, tool_name: str = "", verbatim: bool = False) -> str:
     if verbatim or not (any(sign in text for sign in _SIGNS) or text.endswith((" ", "\t"))):
         return text
     plain = without_escapes(_REDRAWS.sub("\r", text))
-    if detect(plain, tool_name=tool_name, verbatim=False) is Kind.DIFF:
+    if is_diff(plain, tool_name=tool_name):
         return text
     if "\r" in plain:
         plain = "\n".join(_last_states(line) if "\r" in line else line for line in plain.split("\n"))

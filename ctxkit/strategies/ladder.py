@@ -56,14 +56,14 @@ def plan_ladder(
         return stacked(small, hidden)
     large = CompressStrategy(keep_tokens=keep_tokens, kind=kind).plan_edits(lighter(situation, small))
     rule = "summarize" if kind is EditKind.COMPRESS else "truncate"
-    large = ruled(rule, (replace(edit, tokens=round(_stood(situation, edit))) for edit in large))
+    large = [replace(edit, tokens=round(_stood(situation, edit)), rule=rule) for edit in large]
     return stacked(stacked(small, large), hidden)
 
 
 def stacked(below: Sequence[Edit], above: Iterable[Edit]) -> tuple[Edit, ...]:
     """Return edits with others on top of them; what one of them takes away, no other touches."""
     above = tuple(above)
-    kept = tuple(_outside(below, leaving(above)))
+    kept = tuple(_outside(below, leaving(above))) if below else ()
     return _one_each((*kept, *_outside(above, leaving(kept))))
 
 
@@ -138,6 +138,9 @@ def _stood(situation: Situation, edit: Edit) -> float:
 
 def _outside(edits: Iterable[Edit], gone: frozenset[Place]) -> Iterator[Edit]:
     """Yield the edits, or what of them lies outside of what others take away."""
+    if not gone:
+        yield from edits
+        return
     for edit in edits:
         stays = [number for number in range(edit.start, edit.stop) if (edit.message, number) not in gone]
         if len(stays) == edit.stop - edit.start:

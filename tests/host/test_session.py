@@ -14,11 +14,13 @@ from agentscope.tool import FunctionTool
 from ctxkit import (
     CompressionMiddleware,
     ConfigError,
+    ContextConfig,
     ContextEvent,
     HostCodec,
     MemoryStore,
     SessionMiddleware,
     StoreOffloader,
+    SummaryConfig,
 )
 from ctxkit.errors import StoreReadError, StoreWriteError
 from ctxkit.sessions import MemorySessionStore, SqliteSessionStore
@@ -432,9 +434,16 @@ async def test_a_reply_that_waits_for_a_person_is_gone_on_with_by_another_agent(
 async def test_the_order_of_the_middlewares_changes_no_outcome(store, order):
     session, compression = SessionMiddleware(store), CompressionMiddleware()
     given = [session, compression] if order == "first" else [compression, session]
-    first = scribe(session, [*fetches(30), "Done."], window=8000, middlewares=given, offloader=memory_offloader())
+    # A summary in the background would go on, and the first agent's pace with it, when its state has been saved.
+    settings = {
+        "config": ContextConfig(summary=SummaryConfig(prepare=False)),
+        "middlewares": given,
+        "offloader": memory_offloader(),
+        "window": 8000,
+    }
+    first = scribe(session, [*fetches(30), "Done."], **settings)
     await first.reply(user("Look up thirty topics."))
-    second = scribe(session, ["Fine."], window=8000, middlewares=given, offloader=memory_offloader())
+    second = scribe(session, ["Fine."], **settings)
     await session.attach(second)
 
     assert plain(second) == plain(first)

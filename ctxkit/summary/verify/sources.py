@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ctxkit.ledger import Ledger, Reader, raw_texts
 from ctxkit.ledger.facts import PIECE_CHARS
@@ -28,8 +28,7 @@ _MOST_LINES: Final = 4000
 """Newest identifiers whose lines are looked at for what the record says of a key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class Passage(NamedTuple):
     """One text of a source."""
 
     text: str

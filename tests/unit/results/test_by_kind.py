@@ -9,6 +9,7 @@ import pytest
 
 from ctxkit.results import Kind, detect
 from ctxkit.results.diff import DiffShortener
+from ctxkit.results.kinds import is_diff
 from ctxkit.results.log import LogShortener
 from ctxkit.results.table import TableShortener
 from ctxkit.results.text import TextShortener
@@ -62,6 +63,12 @@ async def shorten(shortener, text: str, ruler, tokens: int = 300, head_ratio: fl
 )
 def test_a_kind_is_told_from_a_sample(text: str, kind: Kind) -> None:
     assert detect(text, tool_name="x", verbatim=False) is kind
+
+
+@pytest.mark.parametrize("text", [CSV, LOG, DIFF, PLAIN_DIFF, f"[1]\n{DIFF}", f"{PROSE}{DIFF}", "", '{"a": 1}'])
+@pytest.mark.parametrize("tool_name", ["x", "git_diff"])
+def test_a_text_is_a_diff_where_that_is_its_likeliest_kind(text: str, tool_name: str) -> None:
+    assert is_diff(text, tool_name=tool_name) is (detect(text, tool_name=tool_name, verbatim=False) is Kind.DIFF)
 
 
 @pytest.mark.parametrize("text", [CSV, LOG, DIFF, '{"a": 1}'], ids=["csv", "log", "diff", "json"])
