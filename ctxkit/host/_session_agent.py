@@ -12,6 +12,7 @@ from weakref import ref
 from ctxkit import telemetry
 from ctxkit.errors import NewerFormatError, StaleOwnerError, StoreError, StoreReadError, StoreWriteError
 from ctxkit.host._attached import attached_to
+from ctxkit.host._changes import session_changes
 from ctxkit.host._session_restore import Restoring, guard_of, has_own_context, to_json
 from ctxkit.host._session_state import dump_state
 from ctxkit.host.context_config import settings_of
@@ -236,7 +237,12 @@ class AgentSession:
             raise StoreReadError(msg) from exc
 
     async def _take(self, saved: SavedSession) -> Restored | None:
-        restoring = Restoring(self.agent, rule=self.keeping.rule, max_turns=self.keeping.max_turns)
+        changed = session_changes(saved.state.get("middle_context"))
+        restoring = Restoring(
+            self.agent,
+            rule=changed.get("rule", self.keeping.rule),
+            max_turns=changed.get("max_turns", self.keeping.max_turns),
+        )
         restored = None
         if self._had_own and not self._is_attached:
             await restoring.leave(saved)

@@ -66,9 +66,7 @@ async def plan_forget(run: Run, hooks: Hooks) -> Planned:
     return replace(planned, awaits=())
 
 
-async def _layer(
-    run: Run, leaves: Sequence[Msg], keeps: Sequence[Msg], *, reference: str | None, tokens: int
-) -> Layer:
+async def _layer(run: Run, leaves: Sequence[Msg], keeps: Sequence[Msg], *, reference: str | None, tokens: int) -> Layer:
     """Return a summary layer that says nothing but where the conversation is, and what is pinned."""
 
     async def shown(state: SummaryState) -> Layer:
