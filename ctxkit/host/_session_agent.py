@@ -19,7 +19,7 @@ from ctxkit.host.context_config import settings_of
 from ctxkit.offload.capabilities import Fences
 from ctxkit.offload.redact import redact_json, redactor_of
 from ctxkit.port import SLOT
-from ctxkit.sessions import Peeks, SessionEntry
+from ctxkit.sessions import Peeks, SessionEntry, SessionKey
 from ctxkit.sessions.unanswered import note_observed
 
 if TYPE_CHECKING:
@@ -63,8 +63,11 @@ class AgentSession:
         self._state = agent.state
         self.keeping = keeping
         self.session_id = agent.state.session_id
+        key = SessionKey.find(self.session_id)
+        self._unset_delivery = dict(keeping.delivery) or ({} if key is None else key.delivery)
+        """Where answers go as long as neither the session nor the application says it."""
         self._row = SessionEntry(
-            session_id=self.session_id, updated_at=0.0, agent_id=keeping.agent_id, delivery=keeping.delivery
+            session_id=self.session_id, updated_at=0.0, agent_id=keeping.agent_id, delivery=self._unset_delivery
         )
         self._delivery: Mapping[str, str] | None = None
         self._hold: Hold | None = None
@@ -252,7 +255,7 @@ class AgentSession:
             restored = await restoring.give(saved, known=self._known or (), is_start=not self._is_attached)
         self._known = restoring.given
         self._is_unsaved = restored is None
-        delivery = saved.entry.delivery or self.keeping.delivery
+        delivery = saved.entry.delivery or self._unset_delivery
         self._row = replace(saved.entry, agent_id=self.keeping.agent_id, total_tokens_fresh=False, delivery=delivery)
         return restored
 
