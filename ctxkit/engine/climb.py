@@ -257,6 +257,6 @@ class Climb:
 
 def _newest_turns(situation: Situation, number: int) -> float:
     """Return the tokens of so many of the newest turns."""
-    turns = situation.view.turns
+    turns = situation.view.user_turns
     first = turns[-number].start if 0 < number <= len(turns) else 0 if number else len(situation.view)
     return sum(map(sum, situation.tokens[first:]))

@@ -181,7 +181,7 @@ class Watch:
         """Whether there are no more messages and turns now than the limits by count allow."""
         view, triggers = self._kit.view(), settings.triggers
         messages = triggers.max_messages is None or sum(map(sum, view.counts)) <= triggers.max_messages
-        return messages and (triggers.max_turns is None or len(view.turns) <= triggers.max_turns)
+        return messages and (triggers.max_turns is None or len(view.user_turns) <= triggers.max_turns)
 
     def _failed(self, problem: str) -> None:
         """Wait with the next try until the context has grown a little; after some failures in a row until it is much fuller.
@@ -223,7 +223,7 @@ class Watch:
         moment = replace(moment, most_tokens=most)
         if settings.triggers.max_messages is not None or settings.triggers.max_turns is not None:
             view = self._kit.view()  # not long where it may not become so
-            moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.turns))
+            moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.user_turns))
         cost = settings.cost
         price = price_of(reading.model_key, cost.price, ask_for_cache=cost.ask_for_cache)
         if moment.is_ratio_explicit or price is None:

@@ -535,6 +535,51 @@ async def test_still_over_the_whole_context_is_cleared_and_its_content_is_in_mem
     assert applied(agent)[0].rules == ("clear_context",)
 
 
+@pytest.mark.row("C5", "C7")
+async def test_what_was_written_on_overflow_is_the_summary_of_what_leaves_later_and_is_not_written_twice(tmp_path):
+    refusal = overflow_error("openai", limit_tokens=200_000, needed_tokens=260_000)
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent, model = cowagent(memory, tmp_path, refusal, "one", "two", "three")
+        agent.state.context = turns(19, chars=15_000)
+        await agent.reply(user("Go on."))
+        await written(memory)
+        await agent.reply(user("And on."))  # over 50,000 tokens as it is known by now
+        await written(memory)
+        await agent.reply(user("And again."))
+    first = text_of(model.chats[-1].messages[1:2])
+
+    assert of_turns(agent)
+    assert "The user waits for AB-1234." in first
+    assert diary(tmp_path).count("- Ticket AB-1234 was opened.") == 1
+
+
+@pytest.mark.row("C5")
+async def test_a_summary_that_was_cleared_with_the_context_does_not_come_back(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent, model = cowagent(memory, tmp_path, "one", "two")
+        agent.state.context = turns(20)
+        await agent.reply(user("Go on."))
+        await written(memory)
+        agent.state.context.clear()
+        agent.state.summary = ""
+        await agent.reply(user("And on."))
+
+    assert "AB-1234" not in text_of(model.chats[-1].messages)
+
+
+@pytest.mark.row("C1", "C3")
+async def test_a_greeting_before_the_first_question_is_no_turn(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        agent, _ = cowagent(memory, tmp_path, "one", "two")
+        agent.state.context = [AssistantMsg(name="scribe", content="Hello!"), *turns(19)]
+        await agent.reply(user("Question 19?"))
+        assert not applied(agent)
+        await agent.reply(user("Question 20?"))
+
+    assert questions(agent.state.context) == list(range(10, 21))
+    assert "Hello!" not in text_of(agent.state.context)
+
+
 # Session persistence
 
 
