@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 _MOST_TOUCHES: Final = 5
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words: `1 turn`, `2 summaries`."""
+    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else many}"
+
+
 def compressed(receipt: Receipt) -> str:
     """Return what came of `/compact`."""
     if receipt.outcome == "unneeded":
@@ -23,7 +29,7 @@ def compressed(receipt: Receipt) -> str:
         return f"Nothing was compressed: {'; '.join(receipt.problems) or receipt.why}."
     lines = [
         f"Compressed: {receipt.tokens_before:,} tokens before, {receipt.tokens_after:,} now.",
-        f"{receipt.messages_compressed} messages left, {receipt.blocks_shortened} parts were shortened; summary: {receipt.summary}.",
+        f"{counted(receipt.messages_compressed, 'message')} left; parts shortened: {receipt.blocks_shortened}; summary: {receipt.summary}.",
         *_stored(receipt),
         f"/undo takes it back (plan {receipt.plan_id}).",
     ]
@@ -37,7 +43,7 @@ def cleared(receipt: Receipt, *, has_memory: bool) -> str:
     found = ["search_context finds what it said", *(["search_memory what was written to memory"] if has_memory else [])]
     tokens = f"{receipt.tokens_before:,} tokens before, {receipt.tokens_after:,} now"
     lines = [
-        f"Cleared: {receipt.messages_compressed} messages left; {tokens}.",
+        f"Cleared: {counted(receipt.messages_compressed, 'message')} left; {tokens}.",
         *_stored(receipt),
         f"The agent has forgotten the conversation; {', and '.join(found)}. /undo brings it back.",
     ]
@@ -56,7 +62,7 @@ def previewed(preview: Preview) -> str:
     ]
     if preview.bill is not None:
         pays = preview.bill.steps_to_pay
-        pays_when = "it never pays for itself" if pays is None else f"it pays for itself after {pays} steps"
+        pays_when = "it never pays for itself" if pays is None else f"it pays for itself after {counted(pays, 'step')}"
         dollars = "" if preview.bill.dollars is None else f", about ${preview.bill.dollars:.4f}"
         lines.append(f"At today's prices {pays_when}{dollars}.")
     return "\n".join(lines)
@@ -67,12 +73,12 @@ def undone(answer: Undone) -> str:
     if answer.outcome == "refused":
         return f"Nothing was taken back: {answer.why}"
     lines = [
-        f"Taken back (plan {answer.plan_id}): {answer.messages} messages and {answer.blocks} parts are whole again."
+        f"Taken back (plan {answer.plan_id}): {counted(answer.messages, 'message')} came back, parts whole again: {answer.blocks}."
     ]
     if answer.tokens_before is not None and answer.tokens_after is not None:
         lines.append(f"{answer.tokens_before:,} tokens before, {answer.tokens_after:,} now.")
     if answer.redacted:
-        lines.append(f"In {len(answer.redacted)} messages secrets stay replaced, as they were stored.")
+        lines.append(f"In {counted(len(answer.redacted), 'message')} secrets stay replaced, as they were stored.")
     return "\n".join([*lines, *answer.problems])
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ctxkit.commands.answers import counted
 from ctxkit.engine.steer.bill import bill_of_receipt
 from ctxkit.engine.steer.explain import changes_of
 from ctxkit.errors import ConfigError, StoreError
@@ -49,7 +50,7 @@ async def overview(engine: Engine, settings: Settings) -> str:
     roles = roles_of(messages)
     shares = ", ".join(f"{roles[role]} {role}" for role in _ROLES if roles[role])
     turns = len(engine.view().turns)
-    lines.append(f"Messages: {roles.total()} as a provider counts them ({shares or 'none'}), {_times(turns, 'turn')}")
+    lines.append(f"Messages: {roles.total()} as a provider counts them ({shares or 'none'}), {counted(turns, 'turn')}")
     lines.append(f"Characters: {message_chars(messages):,}")
     lines += parts
     lines.append(f"Compressions: {await _compressions(engine)}")
@@ -84,7 +85,7 @@ def _parts(here: Situation) -> str:
     summary = max(0, here.request_tokens - here.fixed_tokens - context)
     # What was measured by the provider's own count is not told apart there.
     rest = here.request_tokens - system - tools - summary - context
-    parts = {"system prompt": system, f"{len(here.fixed_parts) - 1} tools": tools, "summary": summary}
+    parts = {"system prompt": system, counted(len(here.fixed_parts) - 1, "tool"): tools, "summary": summary}
     parts["messages"] = context
     if rest:
         parts["not told apart"] = rest
@@ -138,15 +139,10 @@ def _money(engine: Engine, settings: Settings) -> str:
         spent.saved += 0.0 if read is None else read.saved_a_step
     if not spent.calls:
         return "no summary was paid for since this process began"
-    said = f"{_times(spent.calls, 'summary')}, {spent.input_tokens:,} tokens read and {spent.output_tokens:,} written"
+    said = f"{counted(spent.calls, 'summary')}, {spent.input_tokens:,} tokens read and {spent.output_tokens:,} written"
     if theirs is None or own is None:
         return f"{said}; the prices of {(writer if theirs is None else engine.port.model).key!r} are not known"
     dollars, saved = in_dollars(theirs, spent.units), in_dollars(own, spent.saved)
     if dollars is None or saved is None:
         return f"{said}: as {spent.units:,.0f} uncached tokens; each step costs {spent.saved:,.0f} less"
     return f"{said}: ${dollars:.4f}; each step costs ${saved:.4f} less (prices: {theirs.source or 'given'})"
-
-
-def _times(number: int, what: str) -> str:
-    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else many}"
