@@ -6,7 +6,15 @@ from agentscope.agent import Agent, ReActConfig
 from agentscope.message import TextBlock, UserMsg
 from agentscope.tool import FunctionTool, ToolChunk, Toolkit
 
-from ctxkit import Commands, CommandsMiddleware, CompressionMiddleware, SessionMiddleware
+from ctxkit import (
+    Commands,
+    CommandsMiddleware,
+    CompressionMiddleware,
+    HostCodec,
+    MemoryStore,
+    SessionMiddleware,
+    StoreOffloader,
+)
 from ctxkit.sessions import MemorySessionStore
 from ctxkit.testing import ScriptedModel, call
 
@@ -30,6 +38,7 @@ async def main() -> None:
         system_prompt="You read pages.",
         model=model,
         toolkit=Toolkit(tools=[FunctionTool(read_page, is_read_only=True)]),
+        offloader=StoreOffloader(MemoryStore(), HostCodec()),
         middlewares=[CommandsMiddleware(), SessionMiddleware(MemorySessionStore()), CompressionMiddleware()],
         react_config=ReActConfig(max_iters=50),
     )

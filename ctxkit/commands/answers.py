@@ -36,16 +36,25 @@ def compressed(receipt: Receipt) -> str:
     return "\n".join(lines)
 
 
-def cleared(receipt: Receipt, *, has_memory: bool) -> str:
-    """Return what came of `/context clear`."""
+def cleared(receipt: Receipt, *, has_recall: bool, has_memory: bool) -> str:
+    """Return what came of `/context clear`.
+
+    Args:
+        receipt: The receipt.
+        has_recall: Whether what was stored can be read back.
+        has_memory: Whether it was written to memory.
+    """
     if receipt.outcome != "applied":
         return f"Nothing was cleared: {'; '.join(receipt.problems) or receipt.why}."
-    found = ["search_context finds what it said", *(["search_memory what was written to memory"] if has_memory else [])]
+    found = [
+        *(["search_context finds what it said, and /undo brings it back"] if has_recall else []),
+        *(["search_memory finds what was written to memory"] if has_memory else []),
+    ]
     tokens = f"{receipt.tokens_before:,} tokens before, {receipt.tokens_after:,} now"
     lines = [
         f"Cleared: {counted(receipt.messages_compressed, 'message')} left; {tokens}.",
         *_stored(receipt),
-        f"The agent has forgotten the conversation; {', and '.join(found)}. /undo brings it back.",
+        "; ".join(["The agent has forgotten the conversation", *found]) + ".",
     ]
     return "\n".join(lines)
 

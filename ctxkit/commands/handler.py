@@ -112,7 +112,8 @@ class CommandHandler:
         """Write to memory first, then clear: a memory that fails leaves the context as it is."""
         engine = await self._agent.engine()
         has_memory = await self._agent.remember()
-        return answers.cleared(await engine.steer.clear(self._agent.settings()), has_memory=has_memory)
+        receipt = await engine.steer.clear(self._agent.settings())
+        return answers.cleared(receipt, has_recall=engine.recall is not None, has_memory=has_memory)
 
     async def _config_answer(self, argument: str) -> str:
         # What a setting is stands in the source of its section, which is read from a file once.

@@ -25,6 +25,7 @@ from ctxkit import (
     LadderConfig,
     MemoryMiddleware,
     MemoryStore,
+    OffloadConfig,
     Price,
     SessionMiddleware,
     StoreOffloader,
@@ -196,6 +197,41 @@ async def test_clear_removes_nothing_where_nothing_can_be_stored():
     before = text_of(agent.state.context)
     answer = await said(agent, "/context clear")
     assert "could not be stored" in answer
+    assert text_of(agent.state.context) == before
+
+
+async def test_clear_removes_nothing_where_there_is_no_place_for_it():
+    agent, _ = commanded(offloader=None)
+    before = text_of(agent.state.context)
+    assert "has no offloader" in await said(agent, "/context clear")
+    assert text_of(agent.state.context) == before
+
+
+class WriteOnly:
+    """An offloader that gives nothing back."""
+
+    async def offload_context(self, session_id: str, msgs: Any) -> str:
+        return "the cellar"
+
+    async def offload_tool_result(self, session_id: str, tool_result: Any) -> str:
+        return "the cellar"
+
+
+async def test_clear_promises_no_way_back_where_there_is_none():
+    config = ContextConfig(offload=OffloadConfig(local_copy=False))
+    agent, _ = commanded(offloader=WriteOnly(), config=config)
+    answer = await said(agent, "/context clear")
+    assert "stored in 'the cellar'" in answer
+    assert "search_context" not in answer
+    assert "/undo" not in answer
+
+
+async def test_a_memory_that_cannot_be_written_keeps_the_conversation():
+    memory = MemoryMiddleware(store=DownStore())
+    agent, _ = commanded(memory)
+    before = text_of(agent.state.context)
+    async with memory:
+        assert "the disk is full" in await said(agent, "/context clear")
     assert text_of(agent.state.context) == before
 
 
