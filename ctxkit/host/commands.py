@@ -170,7 +170,7 @@ class Commands:
         if not is_change or not isinstance(session, AgentSession):
             yield
             return
-        async with session.owned("command"):
+        async with session.owned("command", nested=True):
             await session.refresh()
             await session.fence_offload()
             session.extend(settings_of(agent.context_config).summary.timeout_s + COMPRESSION_GRACE_S)

@@ -27,6 +27,7 @@ from ctxkit import (
     MemoryStore,
     OffloadConfig,
     Price,
+    SessionLocks,
     SessionMiddleware,
     StoreOffloader,
     StoreWriteError,
@@ -490,3 +491,56 @@ async def test_a_model_never_sees_a_command_or_its_answer():
     assert "/context" not in request
     assert "/config" not in request
     assert "of the window" not in request
+
+
+async def test_behind_the_session_middleware_commands_work_too():
+    store = MemorySessionStore()
+    session = SessionMiddleware(store)
+    model = ScriptedModel(["Hello."], context_size=16_000)
+    middlewares = [session, CommandsMiddleware(), CompressionMiddleware()]
+    agent = make_agent(model, middlewares=middlewares, state=AgentState(session_id="one"))
+    assert "is 30 now" in await said(agent, "/config triggers.max_turns 30")
+    later, _ = commanded(SessionMiddleware(store), state=AgentState(session_id="one"), turns=0)
+    assert "triggers.max_turns = 30" in await said(later, "/config")
+
+
+async def test_a_session_that_another_owner_holds_is_left_alone_and_the_answer_says_who_has_it():
+    locks = SessionLocks(timeout_s=0)
+    store = MemorySessionStore()
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def waits(_messages):
+        asked.set()
+        await go_on.wait()
+        return "Done."
+
+    kwargs = {"state": AgentState(session_id="one"), "turns": 2}
+    one, _ = commanded(SessionMiddleware(store, locks=locks), script=[waits], **kwargs)
+    other, _ = commanded(SessionMiddleware(store, locks=locks), state=AgentState(session_id="one"), turns=0)
+    reply = asyncio.create_task(one.reply(user("Go on.")))
+    await asked.wait()
+    answer = await said(other, "/config triggers.max_turns 30")
+    assert "scribe" in answer
+    assert other.context_config.triggers.max_turns is None
+    go_on.set()
+    await reply
+    assert "is 30 now" in await said(other, "/config triggers.max_turns 30")
+
+
+async def test_what_was_done_and_could_not_be_saved_is_said_so():
+    class FullStore(MemorySessionStore):
+        is_full = False
+
+        async def save(self, *args: Any, **kwargs: Any) -> None:
+            if self.is_full:
+                msg = "the disk is full"
+                raise StoreWriteError(msg)
+            await super().save(*args, **kwargs)
+
+    store = FullStore()
+    agent, _ = commanded(SessionMiddleware(store), turns=2)
+    await agent.reply(user("Hello."))
+    store.is_full = True
+    answer = await said(agent, "/config triggers.max_turns 30")
+    assert "is 30 now" in answer
+    assert "could not be saved: the disk is full" in answer
