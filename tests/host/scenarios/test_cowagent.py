@@ -8,6 +8,8 @@ from agentscope.message import AssistantMsg, TextBlock, ToolResultBlock
 from agentscope.state import AgentState
 
 from ctxkit import (
+    Commands,
+    CommandsMiddleware,
     CompressionMiddleware,
     ContextConfig,
     FileStore,
@@ -616,6 +618,51 @@ async def test_a_restart_restores_the_newest_turns_as_user_text_and_final_reply(
 
 
 # Commands
+
+
+@pytest.mark.row("C9")
+async def test_the_configuration_file_of_the_document_gives_the_same_settings(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(
+        '{"agent_max_context_tokens": 50000, "agent_max_context_turns": 20, "agent_max_steps": 15, "channel_type": "web"}'
+    )
+    loaded = await asyncio.to_thread(ContextConfig.from_file, file)
+
+    assert (loaded.triggers.max_tokens, loaded.triggers.max_turns) == (50_000, 20)
+    assert loaded.history.max_tool_calls == 15
+
+
+@pytest.mark.row("C9")
+async def test_the_commands_of_the_document_are_answered_and_hold_from_then_on(tmp_path):
+    async with MemoryMiddleware(tmp_path) as memory:
+        model = ScriptedModel(["done"], context_size=200_000, memories=ENTRY)
+        agent = make_agent(
+            model,
+            config=ContextConfig.profile("cowagent"),
+            offloader=StoreOffloader(FileStore(tmp_path), HostCodec()),
+            middlewares=[CommandsMiddleware(), CompressionMiddleware(), memory],
+        )
+        agent.state.context = turns(21)
+        commands = Commands(agent)
+        shown = await commands.handle("/context")
+        answers = [
+            await commands.handle("/config agent_max_context_tokens 80000"),
+            await commands.handle("/config agent_max_context_turns 30"),
+        ]
+        await agent.compress_context()
+        await agent.reply(user("Go on."))
+        kept = questions(agent.state.context)
+        cleared = await commands.handle("/context clear")
+        found = await (await memory.memory_of(agent)).search("AB-1234")
+
+    assert "Messages: 106 as a provider counts them (1 system, 21 user, 63 assistant, 21 tool)" in shown
+    assert "\nCharacters: " in shown
+    assert all(answers)
+    assert receipts(agent)[0].limit_tokens == 80_000
+    assert kept == list(range(21))  # 22 turns are no longer too many
+    assert cleared
+    assert questions(agent.state.context) == []
+    assert found
 
 
 @pytest.mark.row("C9", "C10")
