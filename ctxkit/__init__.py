@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ctxkit.host._cache import wire_request
     from ctxkit.host._codec import HostCodec
     from ctxkit.host._session_restore import Restored
+    from ctxkit.host.commands import Commands, CommandsMiddleware
     from ctxkit.host.compression import CompressionMiddleware
     from ctxkit.host.context_config import ContextConfig
     from ctxkit.host.events import ContextEvent
@@ -75,6 +76,8 @@ __all__ = [
     "BeforeCompression",
     "BootstrapFiles",
     "Brain",
+    "Commands",
+    "CommandsMiddleware",
     "CompressionMiddleware",
     "ConfigError",
     "ConfigFile",
@@ -194,6 +197,7 @@ _ROOMS: Final = {
     "ctxkit.host._cache": ("wire_request",),
     "ctxkit.host._codec": ("HostCodec",),
     "ctxkit.host._session_restore": ("Restored",),
+    "ctxkit.host.commands": ("Commands", "CommandsMiddleware"),
     "ctxkit.host.compression": ("CompressionMiddleware",),
     "ctxkit.host.context_config": ("ContextConfig",),
     "ctxkit.host.events": ("ContextEvent",),

@@ -216,6 +216,18 @@ class View:
         return tuple(range(start, stop) for start, stop in pairwise([*starts, len(self)]))
 
     @cached_property
+    def user_turns(self) -> tuple[range, ...]:
+        """The turns that a user began, oldest first; what stands before the first of them belongs to it."""
+        begun = [turn for turn in self.turns if self.messages[turn.start].role == "user"]
+        return (range(begun[0].stop), *begun[1:]) if begun else ()
+
+    @cached_property
+    def complete_turns(self) -> tuple[range, ...]:
+        """The turns that a user began before the newest request."""
+        request = self.latest_request
+        return tuple(turn for turn in self.user_turns if request and turn.stop <= request[0])
+
+    @cached_property
     def finished_turns(self) -> tuple[range, ...]:
         """The turns before that of the newest user request; none where nobody asked."""
         request = self.latest_request

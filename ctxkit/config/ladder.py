@@ -32,6 +32,8 @@ PRICED_RUNGS: Final = (
 )
 """The default where prices decide: what is old costs a read at every step, and clearing it asks no model."""
 
+_MOST_CHUNKS: Final = 16
+
 
 @dataclass(frozen=True, kw_only=True)
 class LadderConfig:
@@ -48,8 +50,10 @@ class LadderConfig:
     keep_results: int = 3
     """So many of the newest tool results are never cleared, at least 0."""
     keep_messages: int | None = None
-    """So many of the newest messages (as a provider's format has them) stay on the last rung; `None` goes by `reserve_ratio`."""
-
+    """So many of the newest messages (as a provider's format has them) stay on the last rung; `None` goes by `chunks`."""
+    chunks: int | None = None
+    """On the last rung the messages are so many chunks of equal weight, of which the oldest leaves, once and again until the
+    rest is within the history's share of the window (`WindowConfig.history_ratio`), 2 to 16; `None` goes by `reserve_ratio`."""
     texts_below_turns: int | None = None
     """Rung `turn_texts` is climbed below so many complete turns, and `drop_turns` from so many on; `None` climbs both."""
 
@@ -60,6 +64,10 @@ class LadderConfig:
         whole(self, "keep_results", least=0)
         if self.keep_messages is not None:
             whole(self, "keep_messages", least=0)
+        if self.chunks is not None:
+            whole(self, "chunks", least=2)
+            if self.chunks > _MOST_CHUNKS:
+                refuse(self, "chunks", self.chunks, f"give at most {_MOST_CHUNKS}, or little leaves at a time")
         if self.texts_below_turns is not None:
             whole(self, "texts_below_turns", least=1)
 

@@ -67,7 +67,7 @@ class Settings:
             per_estimate: Measured tokens for each one of the estimate that `pressure_ratio` goes by.
         """
         triggers, window = self.triggers, self.window
-        history = min(context_size, int(window.history_ratio * window.history_margin * context_size))
+        history = self.history_tokens(context_size)
         limits = [context_size - min(window.reserve_floor_tokens, context_size - history)]
         if history < context_size:
             limits.append(fixed_tokens + history)
@@ -76,6 +76,11 @@ class Settings:
         if triggers.pressure_ratio is not None:
             limits.append(ceil(triggers.pressure_ratio * self.available_tokens(context_size) * per_estimate))
         return min(limits)
+
+    def history_tokens(self, context_size: int) -> int:
+        """Return the tokens that the messages may have before a compression is due, as far as their share says."""
+        share = self.window.history_ratio * self.window.history_margin
+        return min(context_size, int(share * context_size))
 
     def limit_tokens(self, context_size: int) -> int:
         """Return the tokens that a request may have, the room for its answer left out."""

@@ -65,9 +65,12 @@ class SummaryConfig:
     reminder_tools: int = 20
     """Over so many tools the reminder names their groups in place of each, at least 0."""
     placement: Placement = "layer"
-    """Where the summary of what left stands."""
+    """Where a request has the summary layer: in a message of its own, or at the beginning of the first user message of what
+    stayed. `agent.state.summary` has it in any case."""
     timing: Timing = "at_once"
-    """From when on it stands there."""
+    """Of messages that leave without a summary (rungs `drop_turns` and `turn_texts`, strategy `truncate`): `"next_turn"` brings
+    in what `MemoryMiddleware` has written of them, when the next turn begins; until then, and with `"at_once"` for good, a stub
+    says where they are."""
 
     def __post_init__(self) -> None:
         for name in ("warm", "prepare", "verify", "reminder"):

@@ -28,7 +28,11 @@ class TriggersConfig:
     max_messages: int | None = None
     """Act above this many messages, counted as a provider's format has them: a call, a result, a text."""
     max_turns: int | None = None
-    """Act above this many turns, each from one user message to the next."""
+    """Act above this many turns, each from one user message to the next; the running one counts.
+
+    With the rung `drop_turns` the oldest half of the others leaves then, rounded down, whatever they weigh; without it the
+    newest half stays and a summary takes the rest.
+    """
     min_gain_ratio: float = 0.02
     """An automatic compression that would free less than this share of the window is not worth a summary, (0, 1].
 

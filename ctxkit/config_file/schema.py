@@ -115,7 +115,7 @@ def _of_kind(name: str, kind: type[Any]) -> Schema:
 def _of_class(section: type[Any], hints: Mapping[str, Any], *, needed: Collection[str] = ()) -> Schema:
     """Return the schema of a dataclass; nothing else may stand in it."""
     by_name = {field.name: field for field in fields(section)}
-    about = _texts(section)
+    about = texts_of(section)
     properties = {name: _of_field(by_name[name], hint, about.get(name)) for name, hint in hints.items()}
     shape = _object(properties, is_closed=True)
     shape["description"] = (inspect.getdoc(section) or section.__name__).splitlines()[0]
@@ -177,7 +177,7 @@ def _put(properties: Schema, path: list[str], shape: Schema) -> None:
         _put(there.setdefault("properties", {}), rest, shape)
 
 
-def _texts(section: type[Any]) -> Mapping[str, str]:
+def texts_of(section: type[Any]) -> Mapping[str, str]:
     """Return what is said of each field of a dataclass by the string below it; nothing where the source is not at hand."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(section)))

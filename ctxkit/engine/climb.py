@@ -11,7 +11,7 @@ from ctxkit.config import SUMMARY_RUNG
 from ctxkit.engine.apply import apply_edits
 from ctxkit.invariants import broken_rules, misplaced
 from ctxkit.plan import EditKind
-from ctxkit.strategies.compress import newest_messages, staying
+from ctxkit.strategies.compress import newest_chunks, newest_messages, staying
 from ctxkit.strategies.ladder import (
     LEAVING,
     freed_tokens,
@@ -117,7 +117,8 @@ class Climb:
         top = rungs.index(SUMMARY_RUNG) if SUMMARY_RUNG in rungs else len(rungs)
         # Beside the loop: it looks at every block of the context.
         summary = await asyncio.to_thread(self._summary) if top < len(rungs) else ()
-        if leaving(base) and not (self.aim.wants_summary or self.aim.force) and self._left(base) <= self.aim.goal_tokens:
+        has_room = self._left(base) <= self.aim.goal_tokens
+        if leaving(base) and has_room and not (self.aim.wants_summary or self.aim.force):
             return Chosen(edits=base, summary=summary, why="the limit of the history made enough room")
         edits, added = base, list[tuple["Edit", ...]]()
         for rung in rungs[:top]:
@@ -212,6 +213,8 @@ class Climb:
         messages = ladder.keep_messages if aim.keep_messages is None else aim.keep_messages
         if aim.keep_turns is not None:
             keep = _newest_turns(here, aim.keep_turns)
+        elif messages is None and ladder.chunks is not None:
+            keep = newest_chunks(here, ladder.chunks, most_tokens=here.settings.history_tokens(here.context_size))
         else:
             keep = aim.keep_tokens if messages is None else newest_messages(here, messages)
             if aim.keep_messages is None and messages is not None:
@@ -275,6 +278,6 @@ def _is_within(edit: Edit, places: frozenset[Place]) -> bool:
 
 def _newest_turns(situation: Situation, number: int) -> float:
     """Return the tokens of so many of the newest turns."""
-    turns = situation.view.turns
+    turns = situation.view.user_turns
     first = turns[-number].start if 0 < number <= len(turns) else 0 if number else len(situation.view)
     return sum(map(sum, situation.tokens[first:]))

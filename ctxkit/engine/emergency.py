@@ -56,7 +56,7 @@ def plan_limits(situation: Situation) -> tuple[Edit, ...]:
     The newest turns stay, the running one among them, and long results and user texts keep their beginning and their end.
     """
     view, overflow = situation.view, situation.settings.overflow
-    older = () if overflow.max_turns is None else view.turns[: -overflow.max_turns]
+    older = () if overflow.max_turns is None else view.user_turns[: -overflow.max_turns]
     dropped = drop_turns(situation, older)
     gone = leaving(dropped)
     cuts = []

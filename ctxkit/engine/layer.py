@@ -88,8 +88,12 @@ class Layers:
         return plan_id if isinstance(plan_id, str) else None
 
     def awaited(self) -> tuple[str, ...]:
-        """Return the plans in whose place a stub stands until memory has written a summary, oldest first."""
-        found = self._saved().get(_AWAITED)
+        """Return the plans in whose place a stub stands until memory has written a summary, oldest first.
+
+        None where somebody has changed the summary since: then no stub of theirs stands there.
+        """
+        saved = self._saved()
+        found = saved.get(_AWAITED) if saved.get("digest") == self.digest() else None
         return tuple(plan_id for plan_id in found if isinstance(plan_id, str)) if isinstance(found, list) else ()
 
     def lost_digest(self) -> str | None:

@@ -228,7 +228,8 @@ class Run:
             after,
             tokens_before=self.tokens_before,
             tokens_after=tokens_after,
-            must_shrink=not edits or any(edit.kind is not EditKind.IMAGE for edit in edits),
+            must_shrink=not edits
+            or (not self._is_by_turns(edits) and any(e.kind is not EditKind.IMAGE for e in edits)),
             pinned=self.situation.pinned,
             layer=layer_text(was if layer is None else layer.pieces),
         )
@@ -249,6 +250,11 @@ class Run:
             broken=broken,
             why=why,
         )
+
+    def _is_by_turns(self, edits: Sequence[Edit]) -> bool:
+        """Whether turns leave because there are too many of them: then no gain in tokens is asked for."""
+        is_by_count = self.decision is not None and self.decision.keep_turns is not None
+        return is_by_count and any(edit.rule == "drop_turns" for edit in edits)
 
     def awaits(self, edits: Sequence[Edit]) -> tuple[str, ...]:
         """Return the plans of which a summary is to come from memory, this one included where its edits drop anything."""

@@ -173,12 +173,19 @@ class Watch:
             # What no edit can free is above the trigger: half of what is left may fill before the next summary.
             until = after + max(self._rest_step, room // 2)
         elif decision is not None and (decision.keep_messages is not None or decision.keep_turns is not None):
-            until = after + self._rest_step  # where the count cannot be met, not at each step
+            # Where the count cannot be met, not at each step.
+            until = 0 if self._is_count_met(settings) else after + self._rest_step
         elif decision is not None and decision.headroom_tokens is not None:
             # Where it leaves more than the trigger of its prices, which rises with that, there is no hurry either.
             floor = after if after >= receipt.limit_tokens else edits.floor_tokens
             until = floor + min(decision.headroom_tokens, room) // 2
         self._habits = replace(habits, edits=edits, rest=habits.rest.after_edit(until_tokens=until))
+
+    def _is_count_met(self, settings: Settings) -> bool:
+        """Whether there are no more messages and turns now than the limits by count allow."""
+        view, triggers = self._kit.view(), settings.triggers
+        messages = triggers.max_messages is None or sum(map(sum, view.counts)) <= triggers.max_messages
+        return messages and (triggers.max_turns is None or len(view.user_turns) <= triggers.max_turns)
 
     def _failed(self, problem: str) -> None:
         """Wait with the next try until the context has grown a little; after some failures in a row until it is much fuller.
@@ -220,7 +227,7 @@ class Watch:
         moment = replace(moment, most_tokens=most)
         if settings.triggers.max_messages is not None or settings.triggers.max_turns is not None:
             view = self._kit.view()  # not long where it may not become so
-            moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.turns))
+            moment = replace(moment, messages=sum(map(sum, view.counts)), turns=len(view.user_turns))
         cost = settings.cost
         price = price_of(reading.model_key, cost.price, ask_for_cache=cost.ask_for_cache)
         if moment.is_ratio_explicit or price is None:
@@ -314,7 +321,10 @@ class Watch:
         Asked once a turn: only a new one makes turns old. A limit that was taken back rests for a while.
         """
         port, history = self._kit.port, settings.history
-        most_chars, most_turns = history.old_result_chars, None if self._habits.rest.is_quiet else history.max_user_turns
+        most_chars, most_turns = (
+            history.old_result_chars,
+            None if self._habits.rest.is_quiet else history.max_user_turns,
+        )
         if port.reply_id == self._looked_at_history or (most_chars is None and most_turns is None):
             return False
         self._looked_at_history = port.reply_id

@@ -12,13 +12,14 @@ from weakref import ref
 from ctxkit import telemetry
 from ctxkit.errors import NewerFormatError, StaleOwnerError, StoreError, StoreReadError, StoreWriteError
 from ctxkit.host._attached import attached_to
+from ctxkit.host._changes import session_changes
 from ctxkit.host._session_restore import Restoring, guard_of, has_own_context, to_json
 from ctxkit.host._session_state import dump_state
 from ctxkit.host.context_config import settings_of
 from ctxkit.offload.capabilities import Fences
 from ctxkit.offload.redact import redact_json, redactor_of
 from ctxkit.port import SLOT
-from ctxkit.sessions import Peeks, SessionEntry
+from ctxkit.sessions import Peeks, SessionEntry, SessionKey
 from ctxkit.sessions.unanswered import note_observed
 
 if TYPE_CHECKING:
@@ -62,8 +63,11 @@ class AgentSession:
         self._state = agent.state
         self.keeping = keeping
         self.session_id = agent.state.session_id
+        key = SessionKey.find(self.session_id)
+        self._unset_delivery = dict(keeping.delivery) or ({} if key is None else key.delivery)
+        """Where answers go as long as neither the session nor the application says it."""
         self._row = SessionEntry(
-            session_id=self.session_id, updated_at=0.0, agent_id=keeping.agent_id, delivery=keeping.delivery
+            session_id=self.session_id, updated_at=0.0, agent_id=keeping.agent_id, delivery=self._unset_delivery
         )
         self._delivery: Mapping[str, str] | None = None
         self._hold: Hold | None = None
@@ -236,7 +240,12 @@ class AgentSession:
             raise StoreReadError(msg) from exc
 
     async def _take(self, saved: SavedSession) -> Restored | None:
-        restoring = Restoring(self.agent, rule=self.keeping.rule, max_turns=self.keeping.max_turns)
+        changed = session_changes(saved.state.get("middle_context"))
+        restoring = Restoring(
+            self.agent,
+            rule=changed.get("rule", self.keeping.rule),
+            max_turns=changed.get("max_turns", self.keeping.max_turns),
+        )
         restored = None
         if self._had_own and not self._is_attached:
             await restoring.leave(saved)
@@ -246,7 +255,7 @@ class AgentSession:
             restored = await restoring.give(saved, known=self._known or (), is_start=not self._is_attached)
         self._known = restoring.given
         self._is_unsaved = restored is None
-        delivery = saved.entry.delivery or self.keeping.delivery
+        delivery = saved.entry.delivery or self._unset_delivery
         self._row = replace(saved.entry, agent_id=self.keeping.agent_id, total_tokens_fresh=False, delivery=delivery)
         return restored
 

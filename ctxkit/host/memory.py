@@ -82,6 +82,10 @@ class MemoryMiddleware(MiddlewareBase):
         """What left and could not be noted, for the next try."""
         self._remembered: WeakKeyDictionary[Agent, frozenset[_Place]] = WeakKeyDictionary()
         """Blocks of each agent's context that are in memory already, so that they are not written twice."""
+        self._remembered_as: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()
+        """The id of the entry that has them."""
+        self._written_as: WeakKeyDictionary[Agent, dict[str, str]] = WeakKeyDictionary()
+        """Plans of which all was in memory before they took it away, and the entry that has it."""
 
     async def list_tools(self) -> list[ToolBase]:
         """Return `search_memory`, which AgentScope's service asks for; elsewhere it is registered at the first reply."""
@@ -115,6 +119,7 @@ class MemoryMiddleware(MiddlewareBase):
         blocks = frozenset((message.id, block.type, block.id) for message in chosen for block in message.content)
         await memory.leave(Leaving(id=digest, session_id=session_id, agent=agent.name, messages=chosen))
         still_there = {message.id for message in agent.state.context}
+        self._remembered_as[agent] = digest
         self._remembered[agent] = blocks | {block for block in known if block[0] in still_there}
         async with PROCESS_LANES.enter(_lane(session_id)):
             return await memory.write(digest, await self._memories.writer_of(agent))
@@ -149,6 +154,8 @@ class MemoryMiddleware(MiddlewareBase):
         """Note durably what left the context, and begin to write it; called by ctxkit."""
         known = self._remembered.get(agent, frozenset())
         taken = tuple(message for message in record.taken if _is_worth(message, known))
+        if record.taken and not taken and agent in self._remembered_as:
+            self._written_as.setdefault(agent, {})[record.receipt.plan_id] = self._remembered_as[agent]
         if not taken or not self._memories.config_of(agent).flush:
             return
         memory = await self.memory_of(agent)
@@ -167,7 +174,8 @@ class MemoryMiddleware(MiddlewareBase):
 
     async def summary_of(self, agent: Agent, plan_id: str) -> str | None:
         """Return what memory has of what a compression took out of an agent's context; None while it is being written."""
-        entry = await (await self.memory_of(agent)).flushed(plan_id)
+        identifier = self._written_as.get(agent, {}).get(plan_id, plan_id)
+        entry = await (await self.memory_of(agent)).flushed(identifier)
         return None if entry is None else entry.memory
 
     def after_overflow(self, agent: Agent) -> None:

@@ -61,7 +61,8 @@ class SessionMiddleware(MiddlewareBase):
         retention: Which old sessions are removed, looked at after a reply, at most once an hour; `None` for none.
         also: A store of what has left the contexts, from which a session goes together with its saved state.
         agent_id: Whose sessions they are, for the index.
-        delivery: Where the answers go (channel, peer, thread), for the index, unless the session knows better.
+        delivery: Where the answers go (channel, peer, thread), for the index, unless the session knows better; what the
+            session's id says of it where unset and the id is a `SessionKey`.
         timeout_s: Seconds that loading a session before a reply, and saving it after one, may take.
 
     Raises:
@@ -235,7 +236,7 @@ class SessionMiddleware(MiddlewareBase):
     async def on_compress_context(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
     ) -> None:
-        """Own the session while somebody compresses by hand.
+        """Own the session while somebody compresses by hand, and save what came of it.
 
         Raises:
             SessionLockedError: Another owner holds the session.
@@ -249,6 +250,7 @@ class SessionMiddleware(MiddlewareBase):
             await session.fence_offload()
             session.extend(_compression_s(agent))
             await next_handler()
+            await self._save(session)
 
     async def aclose(self) -> None:
         """Wait for what still runs, let go of all sessions and close the store; what was saved stays."""

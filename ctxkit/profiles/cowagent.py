@@ -19,6 +19,12 @@ COWAGENT: Final = Profile(
         "triggers.max_turns": _MOST_TURNS,
         "history.max_tool_calls": Value(15, f"{_FILE}:73 Maximum decision steps per turn (tool call count) | `15`"),
         "history.old_result_chars": Value(20_000, f"{_FILE}:98 Results exceeding **20,000 characters** are truncated"),
+        "tool_result_limit": Value(
+            50_000,
+            f"{_FILE}:67 Maximum context token budget | `50000`",
+            "a result of the running turn has no other limit",
+        ),
+        "results.limit_ratio": Value(1.0, f"{_FILE}:98 Current turn results are not affected"),
         "ladder.rungs": Value(
             ("turn_texts", "drop_turns"), f"{_FILE}:132 After turn trimming, if tokens still exceed the budget"
         ),

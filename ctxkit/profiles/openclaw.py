@@ -22,6 +22,11 @@ OPENCLAW: Final = Profile(
         "window.history_margin": Value(1.2, f"{_FILE}:124 (SAFETY_MARGIN = 1.2)"),
         "window.estimate_factor": Value(1.2, f"{_FILE}:124 Token estimation uses a 20% safety margin"),
         "ladder.rungs": Value(("summarize",), f"{_FILE}:105 Replace old history with summary"),
+        "ladder.chunks": Value(
+            2,
+            f"{_FILE}:114 iteratively removes the oldest message chunks until within budget",
+            "halves, the largest chunks that there are",
+        ),
         "summary.timeout_s": Value(300.0, f"{_FILE}:134 Compaction timeout | 5 minutes"),
         "summary.attempts": Value(3, f"{_FILE}:136 LLM summarization retries | 3 attempts"),
         "summary.retry_delay_s": Value(0.5, f"{_FILE}:136 3 attempts, 500ms"),

@@ -46,6 +46,8 @@ class Limits:
     """An editor will match the text: it is cut by lines and not looked into."""
     recall: bool
     """The agent has `read_context`."""
+    head_and_tail: bool = False
+    """Beginning and end are what is kept, whatever kind of text it is."""
     is_lost: bool = False
     """The full text should have been stored and could not be, which the marker says."""
     clear_start: Callable[[str, int], int] | None = None
@@ -133,7 +135,8 @@ async def _cut(text: str, note: _Note, ruler: Ruler) -> str:
 
 
 async def _shorten(text: str, budget: int, *, tool_name: str, limits: Limits, ruler: Ruler) -> Shortened | None:
-    for kind in likely_kinds(text, tool_name=tool_name, verbatim=limits.verbatim):
+    kinds = (Kind.TEXT,) if limits.head_and_tail else likely_kinds(text, tool_name=tool_name, verbatim=limits.verbatim)
+    for kind in kinds:
         shortener = _BY_LINES if limits.verbatim else _SHORTENERS[kind]
         shortened = await shortener.shorten(
             text, limit_tokens=budget, head_ratio=limits.head_ratio, ruler=ruler, tool_name=tool_name

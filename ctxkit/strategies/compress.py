@@ -50,6 +50,26 @@ def staying(situation: Situation) -> frozenset[int]:
     return view.with_partners(situation.pinned) | frozenset(view.latest_request)
 
 
+def newest_chunks(situation: Situation, chunks: int, *, most_tokens: float) -> float:
+    """Return the tokens that are left when the oldest chunk of the messages leaves, once and again until few enough are.
+
+    Each chunk ends where the context may be cut, so that after every round all calls have their results.
+
+    Args:
+        situation: The context.
+        chunks: Chunks of about equal weight that the messages are parted into in each round, at least 2.
+        most_tokens: Tokens that may be left.
+    """
+    view, tokens = situation.view, situation.tokens
+    left = sum(map(sum, tokens))
+    while True:
+        cut = view.cut_for(tokens, left - left / chunks)
+        before = left
+        left = sum(tokens[cut.message][cut.block :]) + sum(map(sum, tokens[cut.message + 1 :])) if view.cuts else 0.0
+        if left <= most_tokens or left >= before:
+            return left
+
+
 def newest_messages(situation: Situation, number: int) -> float:
     """Return the tokens of at least so many of the newest messages, back to where the context may be cut."""
     view, counts = situation.view, situation.view.counts

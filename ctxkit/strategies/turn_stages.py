@@ -30,7 +30,7 @@ class TurnStages:
 
     def plan_edits(self, situation: Situation) -> tuple[Edit, ...]:
         """Return the edits of all stages that are needed; pinned messages stay."""
-        turns = situation.view.finished_turns
+        turns = situation.view.complete_turns
         gone = len(turns) // 2 if self.halve else 0
         edits = drop_turns(situation, turns[:gone])
         while self.texts_below is not None and self._is_over(situation, edits):

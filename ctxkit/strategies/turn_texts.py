@@ -29,10 +29,24 @@ class TurnTextsStrategy:
 
 def keep_texts(situation: Situation, turns: Iterable[range]) -> tuple[Edit, ...]:
     """Return the edits that leave of turns, by the indices of their messages, the first user text and the last reply."""
-    turns = tuple(turns)
-    staying = {place for turn in turns for place in _texts_of(situation.view, turn)}
+    turns, view, staying = tuple(turns), situation.view, set[Place]()
+    for turn in turns:
+        texts = set(_texts_of(view, turn))
+        is_answered = any(view.messages[place.message].role != "user" for place in texts)
+        staying |= texts if is_answered or turn == turns[-1] else texts | _end_of(view, turn)
     places = leavable(situation, (index for turn in turns for index in turn))
     return drop_edits(situation, places - staying, rule="turn_texts")
+
+
+def _end_of(view: View, turn: range) -> set[Place]:
+    """Return the places of the last thing that happened in a turn without a reply, a call with its result.
+
+    Without it the turn would be one with the next, of whose user text nothing would be left the next time.
+    """
+    end = max((Place(index, len(view.contents[index]) - 1) for index in turn if view.contents[index]), default=None)
+    pair = next((e for e in view.exchanges if end is not None and end in (e.call, e.result)), None)
+    found = {end} if pair is None else {pair.call, pair.result}
+    return {place for place in found if place is not None}
 
 
 def _texts_of(view: View, turn: range) -> Iterator[Place]:

@@ -28,6 +28,7 @@ ladders = st.builds(
     strategy=st.sampled_from(["summarize", "truncate"]),
     keep_results=st.sampled_from([0, 1, 5]),
     keep_messages=st.sampled_from([None, 0, 3]),
+    texts_below_turns=st.sampled_from([None, 1, 3]),
 )
 
 

@@ -16,6 +16,8 @@ from ctxkit import (
     AfterCompression,
     BeforeCompression,
     Brain,
+    Commands,
+    CommandsMiddleware,
     CompressionMiddleware,
     ConfigError,
     ContextConfig,
@@ -145,6 +147,11 @@ async def sessions_are_saved_and_restored(agent: Agent) -> None:
         assert_type(await session.attach(agent), Restored | None)
         session.delivery(agent, {"channel": "web"})
         await session.save(agent)
+
+
+async def commands_are_answered_in_any_front_end(agent: Agent) -> CommandsMiddleware:
+    assert_type(await Commands(agent).handle("/context"), str | None)
+    return CommandsMiddleware(commands=["context"], locked={"triggers"}, in_chat=False)
 
 
 def settings_and_rules_come_from_a_file() -> RulesMiddleware:

@@ -169,7 +169,7 @@ class Desk:
 
         Raises:
             ContextUnfitError: System prompt, tools and pins alone do not fit.
-            StoreWriteError: What would leave could not be stored; the context is as it was.
+            StoreWriteError: What would leave could not be stored, or there is no place for it; the context is as it was.
         """
         async with self._alone(False):
             run = self._begin(settings, Reason.MANUAL, _quiet)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctxkit.engine.apply import apply_edits, taken_away
 from ctxkit.engine.clear import plan_clear
+from ctxkit.errors import StoreWriteError
 from ctxkit.summary import SummaryState
 from ctxkit.view import View
 
@@ -46,7 +47,7 @@ async def plan_forget(run: Run, hooks: Hooks) -> Planned:
 
     Raises:
         ContextUnfitError: System prompt, tools and pins alone do not fit.
-        StoreWriteError: What would leave could not be stored.
+        StoreWriteError: What would leave could not be stored, or there is no place for it.
     """
     kit, here = run.kit, run.situation
     view = AnsweredView(here.view.messages, agent_name=kit.port.name, reply_id=kit.port.reply_id)
@@ -58,6 +59,9 @@ async def plan_forget(run: Run, hooks: Hooks) -> Planned:
     await hooks.before(edits)
     leaves = taken_away(view, edits, kit.codec)
     reference = await run.store(leaves) if leaves else None
+    if leaves and reference is None:
+        msg = f"Agent {kit.port.name!r} has no offloader, so what left would be lost; nothing was removed. Give it one."
+        raise StoreWriteError(msg)
     await run.plan(edits, None)
     tokens = sum(edit.tokens for edit in edits)
     layer = await _layer(run, leaves, apply_edits(view, edits, {}, kit.codec), reference=reference, tokens=tokens)
@@ -66,9 +70,7 @@ async def plan_forget(run: Run, hooks: Hooks) -> Planned:
     return replace(planned, awaits=())
 
 
-async def _layer(
-    run: Run, leaves: Sequence[Msg], keeps: Sequence[Msg], *, reference: str | None, tokens: int
-) -> Layer:
+async def _layer(run: Run, leaves: Sequence[Msg], keeps: Sequence[Msg], *, reference: str | None, tokens: int) -> Layer:
     """Return a summary layer that says nothing but where the conversation is, and what is pinned."""
 
     async def shown(state: SummaryState) -> Layer:

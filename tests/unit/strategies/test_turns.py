@@ -78,3 +78,8 @@ def test_what_is_reduced_to_its_texts_is_not_reduced_again():
 
 def test_of_a_turn_without_a_reply_the_user_text_stays_alone():
     assert runs(planned(TurnTextsStrategy(), user("a"), agent(*step("x")), user("b"))) == [(1, 0, 3)]
+
+
+def test_a_turn_without_a_reply_stays_apart_from_the_next_one_so_that_either_keeps_its_user_text():
+    messages = (user("a"), agent(*step("x"), *step("y")), user("b"), agent("so"), user("now"))
+    assert runs(planned(TurnTextsStrategy(), *messages)) == [(1, 0, 4)]
