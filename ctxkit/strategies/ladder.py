@@ -56,8 +56,8 @@ def plan_ladder(
         return stacked(small, hidden)
     large = CompressStrategy(keep_tokens=keep_tokens, kind=kind).plan_edits(lighter(situation, small))
     rule = "summarize" if kind is EditKind.COMPRESS else "truncate"
-    large = [replace(edit, tokens=round(_stood(situation, edit)), rule=rule) for edit in large]
-    return stacked(stacked(small, large), hidden)
+    sized_large = [replace(edit, tokens=round(_stood(situation, edit)), rule=rule) for edit in large]
+    return stacked(stacked(small, sized_large), hidden)
 
 
 def stacked(below: Sequence[Edit], above: Iterable[Edit]) -> tuple[Edit, ...]:
