@@ -126,6 +126,17 @@ async def test_the_turn_that_begins_is_never_hidden_nor_counted():
     assert text_of(model.chats[0].messages[-1:]) == "And now?"
 
 
+@pytest.mark.parametrize(("turns", "has_greeting"), [(2, True), (3, True), (4, False)])
+async def test_a_greeting_counts_as_no_turn_and_leaves_with_the_first_one(turns, has_greeting):
+    agent, model = limited(3)
+    agent.state.context = [AssistantMsg(name="scribe", content="Welcome."), *history(turns, size=5)]
+
+    await agent.reply(user("And now?"))
+
+    assert ("Welcome." in text_of(model.chats[0].messages)) == has_greeting
+    assert questions(model.chats[0].messages) == list(range(max(0, turns - 3), turns))
+
+
 async def test_the_user_is_told_by_the_events_of_a_compression():
     agent, _ = limited(3, turns=8)
 
