@@ -70,6 +70,7 @@ async def test_no_model_is_asked_for_a_summary_and_no_layer_tells_of_what_is_hid
     assert not agent.state.summary
     (receipt,) = applied(agent)
     assert (receipt.rules, receipt.summary, receipt.messages_compressed) == (("history_limit",), "none", 10)
+    assert receipt.why.endswith("; turns before the limit of the history leave")
 
 
 async def test_what_is_hidden_is_stored_first_and_found_by_recall():

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import time
 from pathlib import Path
 
@@ -468,6 +469,8 @@ async def test_the_ten_steps_of_a_compaction_come_in_the_documents_order(tmp_pat
     assert record.tokens_after < record.tokens_before
     parts = [request for request in scripted.summary_requests if "This is part" in text_of(request.messages)]
     assert len(parts) > 1
+    messages = [len(re.findall(r"^\[\S+ (?:user|assistant)", text_of(part.messages), re.MULTILINE)) for part in parts]
+    assert min(messages) >= 4
     assert (await row_of(TranscriptSessionStore(tmp_path))).compaction_count == 1
     assert MISSING_RESULT.startswith("[ctxkit] missing tool result")
 
