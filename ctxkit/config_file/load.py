@@ -38,8 +38,9 @@ class LoadedConfig:
     """The profile that the settings stand on: the one that is named, or that of the system whose names are used."""
     settings: Mapping[str, Setting]
     """What the file itself sets, by `section.field`, or a field of AgentScope's alone."""
-    rules: tuple[Rule, ...] = ()
-    """The rules, for `RulesMiddleware`; `_auto_compact` among them where Digitorn's `auto_compact` puts it in."""
+    rules: tuple[Rule, ...] = field(default=(), repr=False)
+    """The rules, for `RulesMiddleware`; `_auto_compact` among them where Digitorn's `auto_compact` puts it in. Not shown:
+    a placeholder may stand in any text of theirs."""
     summary_brain: Brain | None = None
     """The model that writes summaries; `None` for the agent's own."""
     warnings: tuple[str, ...] = ()
@@ -69,6 +70,8 @@ class ConfigFile:
     _root: Level
     _agents: Mapping[str, Level]
     _rules: tuple[Rule, ...] = ()
+    _compacts_at: str | None = None
+    """Where the first of the rules that compress stands: `FILE:LINE name`."""
     _warnings: tuple[str, ...] = ()
 
     @property
@@ -105,7 +108,7 @@ class ConfigFile:
             summary_brain=brains[-1] if brains else None,
             warnings=self._warnings,
         )
-        return _automatic(loaded)
+        return _automatic(loaded, self._compacts_at)
 
 
 def load_config_file(
@@ -173,6 +176,7 @@ class _Reader:
     kinds: RuleKinds
     rules: list[Rule] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
+    compacts_at: str | None = None
 
     def read(self, root: Node | None) -> ConfigFile:
         """Return what a file says; what is wrong with it goes to the report."""
@@ -194,6 +198,7 @@ class _Reader:
             _root=base,
             _agents=agents,
             _rules=tuple(self.rules),
+            _compacts_at=self.compacts_at,
             _warnings=tuple(self.report.warnings()),
         )
 
@@ -264,6 +269,9 @@ class _Reader:
                 )
                 continue
             self.rules.append(rule)
+            if rule.compacts and self.compacts_at is None:
+                # Its id is not said: it may be the environment's.
+                self.compacts_at = f"{self.report.path}:{each.place.line} {path}.{index}"
 
     def _check_systems(self, root: Node, base: Level, agents: Mapping[str, Level]) -> None:
         """Tell where the names of two systems are used and no profile says which defaults hold."""
@@ -275,8 +283,13 @@ class _Reader:
             )
 
 
-def _automatic(loaded: LoadedConfig) -> LoadedConfig:
-    """Return what is loaded with Digitorn's automatic compaction: a rule of its own, or those that were declared alone."""
+def _automatic(loaded: LoadedConfig, compacts_at: str | None) -> LoadedConfig:
+    """Return what is loaded with Digitorn's automatic compaction: a rule of its own, or those that were declared alone.
+
+    Args:
+        loaded: What the file says.
+        compacts_at: Where the first rule that compresses stands; `None` where none does.
+    """
     values = find_profile(loaded.profile).values
     effective: dict[str, Any] = {name: value.value for name, value in values.items()}
     effective |= {name: setting.value for name, setting in loaded.settings.items()}
@@ -286,9 +299,8 @@ def _automatic(loaded: LoadedConfig) -> LoadedConfig:
         or effective["triggers.pressure_ratio"] is None
     ):
         return loaded
-    compacting = next((rule for rule in loaded.rules if rule.compacts), None)
-    if compacting is not None:
-        off = Setting(value=False, origin=f"{loaded.path} the rule {compacting.id!r} compresses in its place")
+    if compacts_at is not None:
+        off = Setting(value=False, origin=f"{compacts_at}, which compresses in its place")
         settings = {**loaded.settings, "triggers.automatic": off}
         return replace(loaded, settings=settings)
     rules = with_auto_compact(

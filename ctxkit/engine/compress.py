@@ -19,7 +19,7 @@ from ctxkit.triggers import HYSTERESIS_RATIO
 from ctxkit.view import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from agentscope.message import Msg
 
@@ -140,7 +140,7 @@ class Compression:
             due = f"{run.tokens_before:,} tokens {compared} the trigger of {run.trigger_tokens:,}"
         if not self.is_due:
             edits = plan_ladder(run.situation, keep_tokens=None)
-            return Chosen(edits=edits, why=f"{due}; something oversized is shortened" if edits else due)
+            return Chosen(edits=edits, why="; ".join((due, *_why_anyway(edits))))
         chosen = await Climb(situation=run.situation, aim=self._aim(), codec=run.kit.codec).choose()
         return replace(chosen, why="; ".join(filter(None, (asked or due, chosen.why))))
 
@@ -334,6 +334,15 @@ class Compression:
         # Where a summary was prepared for less than there is by now, the next one takes the rest: the layer is not cut for it.
         wanted = budget if run.is_prepared else max(self._fit - stays, _LEAST_LAYER_SHARE * budget)
         return max(0, int(min(wanted, run.limit_tokens - stays, budget)))
+
+
+def _why_anyway(edits: Sequence[Edit]) -> Iterator[str]:
+    """Yield why edits are made where no compression is due."""
+    hidden = sum(map(is_hidden, edits))
+    if hidden:
+        yield "turns before the limit of the history leave"
+    if len(edits) > hidden:
+        yield "something oversized is shortened"
 
 
 def _is_told(view: View, edit: Edit) -> bool:

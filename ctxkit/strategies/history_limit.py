@@ -35,9 +35,13 @@ class HistoryLimitStrategy:
 
 
 def turns_over(view: View, most: int | None) -> Iterator[range]:
-    """Yield the turns that are over and stand before the newest so many, by the indices of their messages, oldest first."""
-    if most is not None:
-        yield from view.finished_turns[: max(0, len(view.finished_turns) - most)]
+    """Yield the turns that are over and stand before the newest so many, by the indices of their messages, oldest first.
+
+    What stands before the first user message is no user's turn: it goes with the first of these, and not alone.
+    """
+    turns = () if most is None else view.finished_turns[: max(0, len(view.finished_turns) - most)]
+    if any(view.messages[turn.start].role == "user" for turn in turns):
+        yield from turns
 
 
 def is_hidden(edit: Edit) -> bool:

@@ -70,6 +70,7 @@ async def test_no_model_is_asked_for_a_summary_and_no_layer_tells_of_what_is_hid
     assert not agent.state.summary
     (receipt,) = applied(agent)
     assert (receipt.rules, receipt.summary, receipt.messages_compressed) == (("history_limit",), "none", 10)
+    assert receipt.why.endswith("; turns before the limit of the history leave")
 
 
 async def test_what_is_hidden_is_stored_first_and_found_by_recall():
@@ -124,6 +125,17 @@ async def test_the_turn_that_begins_is_never_hidden_nor_counted():
 
     assert questions(model.chats[0].messages) == [2]
     assert text_of(model.chats[0].messages[-1:]) == "And now?"
+
+
+@pytest.mark.parametrize(("turns", "has_greeting"), [(2, True), (3, True), (4, False)])
+async def test_a_greeting_counts_as_no_turn_and_leaves_with_the_first_one(turns, has_greeting):
+    agent, model = limited(3)
+    agent.state.context = [AssistantMsg(name="scribe", content="Welcome."), *history(turns, size=5)]
+
+    await agent.reply(user("And now?"))
+
+    assert ("Welcome." in text_of(model.chats[0].messages)) == has_greeting
+    assert questions(model.chats[0].messages) == list(range(max(0, turns - 3), turns))
 
 
 async def test_the_user_is_told_by_the_events_of_a_compression():

@@ -8,7 +8,8 @@ import pytest
 ROWS = [
     *(f"A{number}" for number in range(1, 13)),
     *(f"C{number}" for number in range(1, 11)),
-    *"D1 D2 D3 D4 D5 D6 D7 D8 D9 D10 D11 O1 O2 O4 O6 O7 O8 O9 O10 O11 O12 O13 O14 O15 O16 O17".split(),
+    *(f"D{number}" for number in range(1, 12)),
+    *(f"O{number}" for number in range(1, 20)),
     *"X1 X2 X3 X4 X5 X6 X7 X8 X9 X10 X11 X12 X14 X15 X17 X19".split(),
 ]
 MARKS = re.compile(r"\bmark\.row\(([^()]*)\)")

@@ -51,6 +51,7 @@ from ctxkit import (
     Retention,
     Rule,
     RulesMiddleware,
+    SessionKey,
     SessionMiddleware,
     SessionStore,
     Situation,
@@ -96,6 +97,14 @@ def a_profile_is_where_settings_begin(store: SessionStore) -> SessionMiddleware:
     sessions = SessionMiddleware.profile("openclaw", store, retention={"mode": "enforce"})
     assert_type(sessions, SessionMiddleware)
     return sessions
+
+
+def a_session_key_is_a_route(session_id: str) -> ContextConfig:
+    key = SessionKey(agent_id="main", provider="telegram", kind="dm", user_id="ada", thread="1")
+    assert_type(SessionKey.parse(str(key)), SessionKey)
+    assert_type(SessionKey.find(session_id), SessionKey | None)
+    assert_type(key.thread, str | None)
+    return ContextConfig.profile("openclaw", history={"channels": {key.provider: {"dmHistoryLimit": 50}}})
 
 
 def errors_are_one_tree(error: ContextUnfitError, missing: RecordNotFoundError) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import time
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ctxkit import (
     SessionLockedError,
     SessionMiddleware,
     TranscriptSessionStore,
+    load_config_file,
 )
 from ctxkit.host.session import _compression_s
 from ctxkit.profiles import find_profile, keys_of
@@ -209,6 +211,27 @@ async def test_before_the_run_the_last_user_turns_are_left_as_the_sessions_key_s
     asked = [text_of([message]) for message in scripted.chats[0].messages if message.role == "user"]
     assert [text.partition(":")[0] for text in asked[:-1]] == [f"Question {n}" for n in range(6 - turns, 6)]
     assert not scripted.summary_requests
+
+
+@pytest.mark.row("O5", "O7")
+@pytest.mark.parametrize(("kind", "peer", "turns"), [("dm", "123456", 5), ("direct", "7", 20), ("group", "7", 50)])
+async def test_its_own_configuration_file_says_the_limits_and_the_mode(kind, peer, turns):
+    loaded = await asyncio.to_thread(load_config_file, Path(__file__).parents[2] / "data" / "config" / "openclaw.json")
+    config = ContextConfig.from_loaded(loaded.config())
+    agent = make_agent(
+        scripted := model(),
+        config=config,
+        state=AgentState(session_id=f"agent:main:telegram:{kind}:{peer}"),
+        offloader=memory_offloader(),
+        injection_config=QUIET,
+    )
+    agent.state.context = history(55, size=5)
+
+    await agent.reply(user("And now?"))
+
+    asked = [message for message in scripted.chats[0].messages if message.role == "user"]
+    assert len(asked) == turns + 1
+    assert (config.window.history_margin, config.window.reserve_floor_tokens) == (1.2, 20_000)
 
 
 # Session locking
@@ -446,6 +469,8 @@ async def test_the_ten_steps_of_a_compaction_come_in_the_documents_order(tmp_pat
     assert record.tokens_after < record.tokens_before
     parts = [request for request in scripted.summary_requests if "This is part" in text_of(request.messages)]
     assert len(parts) > 1
+    messages = [len(re.findall(r"^\[\S+ (?:user|assistant)", text_of(part.messages), re.MULTILINE)) for part in parts]
+    assert min(messages) >= 4
     assert (await row_of(TranscriptSessionStore(tmp_path))).compaction_count == 1
     assert MISSING_RESULT.startswith("[ctxkit] missing tool result")
 

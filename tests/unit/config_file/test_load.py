@@ -102,6 +102,24 @@ def test_a_placeholder_may_stand_for_a_number_and_what_it_stands_for_is_not_show
     assert "'x b'" not in repr(loaded)
 
 
+def test_the_rule_that_compresses_in_place_of_the_automatic_is_named_by_its_line(load, tmp_path):
+    rules = "[{id: '{{env.ID}}', condition: {type: always}, action: {type: compact_context}}]"
+    loaded = load(f"execution:\n  hooks: {rules}\n", ID=SECRET)
+    assert [rule.id for rule in loaded.rules] == [SECRET]
+    off = loaded.settings["triggers.automatic"]
+    assert (off.value, off.origin) == (
+        False,
+        f"{tmp_path / 'app.yaml'}:2 execution.hooks.0, which compresses in its place",
+    )
+
+
+def test_what_a_rule_calls_with_a_secret_is_not_shown_by_what_was_loaded(load):
+    action = "{type: module_action, module: m, action: a, params: {key: '{{env.KEY}}'}}"
+    loaded = load(f"hooks: [{{id: a, condition: {{type: always}}, action: {action}}}]\n", KEY=SECRET)
+    assert SECRET in repr(loaded.rules)
+    assert SECRET not in repr(loaded)
+
+
 def test_a_key_is_never_shown_by_what_was_loaded(load):
     loaded = load(f"summary_brain: {{provider: p, model: m, config: {{api_key: {SECRET}}}}}\n")
     assert loaded.summary_brain is not None
@@ -379,6 +397,7 @@ SPLICES = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(EXAMPLES)), splices=SPLICES)
+@example(name="digitorn-two-levels.yaml", splices=[(1045, 0, "{{env.A}}")])  # in the id of a rule that compresses
 def test_an_example_that_was_spoilt_gives_a_config_or_an_error_and_no_secret(tmp_path, name, splices):
     text = EXAMPLES[name]
     for place, length, put in splices:
