@@ -99,7 +99,7 @@ class ConfigFile:
             (agent,) = self._agents
         if agent is not None and agent not in self._agents:
             among = did_you_mean(agent, self._agents) if self._agents else ": it names none."
-            msg = f"{self.path} names no agent {agent!r}{among}"
+            msg = f"{self.path} names no agent {agent!r}{hidden(among, self._used)}"
             raise ConfigError(msg)
         levels = [self._root, *([] if agent is None else [self._agents[agent]])]
         settings = {name: setting for level in levels for name, setting in level.settings.items()}

@@ -428,6 +428,11 @@ def test_any_bytes_give_a_config_or_an_error_that_names_the_file(tmp_path, conte
         outcome(tmp_path / f"any.{suffix}", content)
 
 
+def test_an_unknown_agent_is_not_answered_with_a_name_from_the_environment(load):
+    with pytest.raises(ConfigError, match=r"names no agent 'sk': did you mean \{\{env.KEY\}\}\?"):
+        load("agents: [{id: '{{env.KEY}}'}]\n", agent="sk", KEY="sk-1")
+
+
 def test_an_unknown_agent_is_refused_where_there_are_none(load):
     with pytest.raises(ConfigError, match="names no agent 'x': it names none"):
         load("profile: default\n", agent="x")
