@@ -34,7 +34,7 @@ def check(file: File) -> None:
     profiles = ", ".join(dict.fromkeys(one.profile for one in each))
     agents = ", ".join(loaded.agents) or "none by name"
     rules = ", ".join(dict.fromkeys(rule.id for one in each for rule in one.rules)) or "none"
-    print(f"{file}: right. Profile: {profiles}; agents: {agents}; rules: {rules}.")
+    print(f"{file}: right. Profile: {profiles}; {each[0].hide(f'agents: {agents}; rules: {rules}')}.")
 
 
 @config.command()
@@ -58,9 +58,9 @@ def show(
         _refuse([str(exc)])
     rows = _rows(loaded)
     if as_json:
-        about = {"file": str(file), "agent": loaded.agent, "profile": loaded.profile}
+        about = {"file": str(file), "agent": _agent(loaded), "profile": loaded.profile}
         settings = {name: {"value": value, "from": origin} for name, value, origin in rows}
-        rules = [rule.id for rule in loaded.rules]
+        rules = [loaded.hide(rule.id) for rule in loaded.rules]
         print(json.dumps({**about, "settings": settings, "rules": rules, "summary_brain": _brain(loaded)}, default=str))
         return
     _print_table(loaded, rows)
@@ -106,7 +106,7 @@ def _unfit_brain(loaded: "LoadedConfig") -> list[str]:
     try:
         model_of(loaded.summary_brain)
     except ConfigError as exc:
-        return [f"{loaded.path}: {exc}"]
+        return [f"{loaded.path}: {loaded.hide(str(exc))}"]
     return []
 
 
@@ -142,12 +142,19 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def _agent(loaded: "LoadedConfig") -> str | None:
+    """Return what may be shown of the agent's id."""
+    return loaded.agent and loaded.hide(loaded.agent)
+
+
 def _brain(loaded: "LoadedConfig") -> dict[str, Any] | None:
     """Return what may be shown of the brain: of its `config` the names alone."""
     brain = loaded.summary_brain
     if brain is None:
         return None
-    return {"provider": brain.provider, "model": brain.model, "backend": brain.backend, "config": sorted(brain.config)}
+    names = ("provider", "model", "backend")
+    shown = {name: None if (value := getattr(brain, name)) is None else loaded.hide(value) for name in names}
+    return {**shown, "config": sorted(brain.config)}
 
 
 def _print_table(loaded: "LoadedConfig", rows: list[tuple[str, Any, str]]) -> None:
@@ -160,13 +167,13 @@ def _print_table(loaded: "LoadedConfig", rows: list[tuple[str, Any, str]]) -> No
         table.add_row(Text(name), Text(_short(value)), Text(origin))
     for number, rule in enumerate(loaded.rules):
         what = f"{rule.on}: {type(rule.condition).__name__}, {type(rule.action).__name__}, cooldown {rule.cooldown:g} s"
-        table.add_row(Text(f"rule {number + 1}"), Text(rule.id), Text(what))
+        table.add_row(Text(f"rule {number + 1}"), Text(loaded.hide(rule.id)), Text(what))
     brain = _brain(loaded)
     table.add_row(
         Text("summary_brain"), Text("the agent's own model" if brain is None else json.dumps(brain)), Text("")
     )
     console = Console(highlight=False)
-    console.print(Text(f"{loaded.path}: agent {loaded.agent or 'any'}, profile {loaded.profile}"))
+    console.print(Text(f"{loaded.path}: agent {_agent(loaded) or 'any'}, profile {loaded.profile}"))
     console.print(table)
 
 

@@ -79,9 +79,7 @@ class CommandHandler:
             return None
         try:
             if self._agent.is_replying and _changes_something(command):
-                return (
-                    f"A reply runs, and /{command.name} would change what it works on: send it again when it has ended."
-                )
+                return "A reply runs, and this would change what it works on: send it again when it has ended."
             return await self._answers[command.name](command.argument)
         except CtxkitError as exc:
             return str(exc)

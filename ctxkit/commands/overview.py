@@ -10,7 +10,7 @@ from ctxkit.commands.answers import counted
 from ctxkit.engine.steer.bill import bill_of_receipt
 from ctxkit.engine.steer.explain import changes_of
 from ctxkit.errors import ConfigError, StoreError
-from ctxkit.tokens import in_dollars, message_chars, price_of
+from ctxkit.tokens import in_dollars, message_chars, price_of, serve_loop
 from ctxkit.view import View
 
 if TYPE_CHECKING:
@@ -51,7 +51,11 @@ async def overview(engine: Engine, settings: Settings) -> str:
     shares = ", ".join(f"{roles[role]} {role}" for role in _ROLES if roles[role])
     turns = len(engine.view().turns)
     lines.append(f"Messages: {roles.total()} as a provider counts them ({shares or 'none'}), {counted(turns, 'turn')}")
-    lines.append(f"Characters: {message_chars(messages):,}")
+    chars = 0
+    for message in messages:
+        chars += message_chars([message])
+        await serve_loop()
+    lines.append(f"Characters: {chars:,}")
     lines += parts
     lines.append(f"Compressions: {await _compressions(engine)}")
     lines.append(f"Money: {_money(engine, settings)}")

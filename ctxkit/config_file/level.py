@@ -143,7 +143,7 @@ class Level:
     def _take_profile(self, node: Node, path: str) -> None:
         name = plain(node, self.report)
         try:
-            self.profile = find_profile(name if isinstance(name, str) else str(name)).name
+            self.profile = find_profile(str(name) if node.entries is None and node.items is None else node.kind).name
         except ConfigError as exc:
             self.report.tell(node.place, f"{path}{str(exc).removeprefix(PROFILE)}")
 

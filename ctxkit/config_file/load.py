@@ -14,7 +14,7 @@ from ctxkit.config_file.brain import Brain
 from ctxkit.config_file.level import OTHER_KEYS, OWN_NAMES, PROFILE, Level, Setting
 from ctxkit.config_file.nodes import MOST_BYTES, Entry, Node, Place, UnreadableError, parse
 from ctxkit.config_file.plain import plain
-from ctxkit.config_file.report import Report
+from ctxkit.config_file.report import Report, hidden
 from ctxkit.errors import ConfigError, ConfigFileError
 from ctxkit.profiles import find_profile
 from ctxkit.rules import Rule, RuleKinds, read_rule, with_auto_compact
@@ -41,10 +41,16 @@ class LoadedConfig:
     rules: tuple[Rule, ...] = field(default=(), repr=False)
     """The rules, for `RulesMiddleware`; `_auto_compact` among them where Digitorn's `auto_compact` puts it in. Not shown:
     a placeholder may stand in any text of theirs."""
-    summary_brain: Brain | None = None
-    """The model that writes summaries; `None` for the agent's own."""
+    summary_brain: Brain | None = field(default=None, repr=False)
+    """The model that writes summaries; `None` for the agent's own. Not shown either."""
     warnings: tuple[str, ...] = ()
     """What is odd and stops nothing, one line each."""
+    _used: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables of the environment that placeholders have named, with their values."""
+
+    def hide(self, text: str) -> str:
+        """Return a text in which what came from the environment is replaced by its placeholder, fit to be shown."""
+        return hidden(text, self._used)
 
     def section(self, name: str) -> dict[str, Any]:
         """Return what the file sets of one section, by field."""
@@ -73,6 +79,7 @@ class ConfigFile:
     _compacts_at: str | None = None
     """Where the first of the rules that compress stands: `FILE:LINE name`."""
     _warnings: tuple[str, ...] = ()
+    _used: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -92,7 +99,7 @@ class ConfigFile:
             (agent,) = self._agents
         if agent is not None and agent not in self._agents:
             among = did_you_mean(agent, self._agents) if self._agents else ": it names none."
-            msg = f"{self.path} names no agent {agent!r}{among}"
+            msg = f"{self.path} names no agent {agent!r}{hidden(among, self._used)}"
             raise ConfigError(msg)
         levels = [self._root, *([] if agent is None else [self._agents[agent]])]
         settings = {name: setting for level in levels for name, setting in level.settings.items()}
@@ -107,6 +114,7 @@ class ConfigFile:
             rules=self._rules,
             summary_brain=brains[-1] if brains else None,
             warnings=self._warnings,
+            _used=self._used,
         )
         return _automatic(loaded, self._compacts_at)
 
@@ -200,6 +208,7 @@ class _Reader:
             _rules=tuple(self.rules),
             _compacts_at=self.compacts_at,
             _warnings=tuple(self.report.warnings()),
+            _used=dict(self.report.used),
         )
 
     def _others(self, root: Node, base: Level) -> set[str]:

@@ -9,6 +9,8 @@ from ctxkit.config_file.nodes import Place
 
 _SHORTEST_SECRET = 3
 """A shorter value from the environment is hidden only where it stands in quotes: it would be found in any text."""
+_BOTH_QUOTES = "'\""
+"""Where both stand in a text, `repr` escapes the first."""
 
 
 @dataclass(kw_only=True)
@@ -47,14 +49,24 @@ class Report:
 
     def _lines(self, told: list[tuple[Place, str]]) -> list[str]:
         lines = dict.fromkeys(
-            f"{self.path}:{place.line}:{place.column}: {self._hidden(text)}" for place, text in sorted(told)
+            f"{self.path}:{place.line}:{place.column}: {self.hidden(text)}" for place, text in sorted(told)
         )
         return [" ".join(line.split("\n")) for line in lines]
 
-    def _hidden(self, text: str) -> str:
-        """Return a text with each value from the environment replaced by its placeholder, the longest first."""
-        for name, value in sorted(self.used.items(), key=lambda item: -len(item[1])):
-            for form in (repr(value), value if len(value) >= _SHORTEST_SECRET else ""):
-                if form:
-                    text = text.replace(form, f"{{{{env.{name}}}}}")
-        return text
+    def hidden(self, text: str) -> str:
+        """Return a text with each value from the environment replaced by its placeholder."""
+        return hidden(text, self.used)
+
+
+def hidden(text: str, used: Mapping[str, str]) -> str:
+    """Return a text with the values of variables replaced by their placeholders, the longest first.
+
+    Args:
+        text: Any text; values are found as they are, and as `repr` writes them, alone or inside of a longer text.
+        used: The variables, with their values.
+    """
+    for name, value in sorted(used.items(), key=lambda item: -len(item[1])):
+        inside = (repr(value)[1:-1], repr(_BOTH_QUOTES + value)[1 + len(_BOTH_QUOTES) + 1 : -1], value)
+        for form in (repr(value), *(inside if len(value) >= _SHORTEST_SECRET else ())):
+            text = text.replace(form, f"{{{{env.{name}}}}}")
+    return text

@@ -186,14 +186,17 @@ class ContextConfig(CompleteContextConfig):
             make_model: Makes the model of a `summary_brain`; AgentScope's own classes are taken where it returns `None`.
 
         Raises:
-            ConfigError: Settings that do not go together, or no model for the brain.
+            ConfigError: Settings that do not go together, or no model for the brain; it says nothing of the environment's.
         """
         settings: dict[str, Any] = loaded.host_fields()
         settings |= {section: values for section in _SECTIONS if (values := loaded.section(section))}
-        if loaded.summary_brain is not None:
-            model = model_of(loaded.summary_brain, make_model=make_model)
-            settings["summary"] = {**settings.get("summary", {}), "model": model}
-        return cls.profile(loaded.profile, **settings)
+        try:
+            if loaded.summary_brain is not None:
+                model = model_of(loaded.summary_brain, make_model=make_model)
+                settings["summary"] = {**settings.get("summary", {}), "model": model}
+            return cls.profile(loaded.profile, **settings)
+        except ConfigError as exc:
+            raise ConfigError(loaded.hide(str(exc))) from None  # what it was raised from has the values in it
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with changes, checked as at construction.

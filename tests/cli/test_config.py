@@ -94,6 +94,19 @@ def test_what_comes_from_the_environment_is_not_shown(tmp_path):
     assert shown["summary_brain"] == {"provider": "openai", "model": "m", "backend": None, "config": ["api_key"]}
 
 
+@pytest.mark.parametrize("command", [("check",), ("show",), ("show", "--json")])
+def test_names_that_come_from_the_environment_are_not_shown_either(tmp_path, command):
+    file = tmp_path / "app.yaml"
+    file.write_text(
+        "summary_brain: {provider: 'p{{env.KEY}}', model: '{{env.KEY}}'}\nagents: [{id: '{{env.KEY}}'}]\n"
+        "hooks: [{id: 'r{{env.KEY}}', condition: {type: always}, action: {type: log, message: m}}]\n"
+    )
+    outcome = ran(command[0], file, *command[1:], KEY=SECRET)
+    assert outcome.exit_code == 0
+    assert SECRET not in outcome.stdout
+    assert "{{env.KEY}}" in outcome.stdout
+
+
 def test_an_unknown_agent_is_refused_by_name():
     outcome = ran("show", DATA / "digitorn-two-levels.yaml", "--agent", "assistnat", DEEPSEEK_API_KEY=SECRET)
     assert outcome.exit_code == 1

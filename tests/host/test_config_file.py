@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,15 @@ def test_a_brain_that_no_model_can_be_made_of_is_refused_without_naming_its_key(
 
 
 @pytest.mark.row("D4")
+def test_what_a_brain_takes_from_the_environment_is_in_no_refusal(write, monkeypatch):
+    monkeypatch.setenv("PROVIDER", "sk-4f9a72c1")
+    path = write("profile: default\nsummary_brain: {provider: '{{env.PROVIDER}}', model: m}\n")
+    with pytest.raises(ConfigError) as refused:
+        ContextConfig.from_file(path)
+    assert "summary_brain.provider is {{env.PROVIDER}}" in str(refused.value)
+    assert "sk-4f9a72c1" not in "".join(traceback.format_exception(refused.value))
+
+
 def test_a_factory_of_the_users_is_asked_first(write):
     path = write("profile: default\nsummary_brain: {provider: mine, model: small}\n")
     asked: list[Brain] = []

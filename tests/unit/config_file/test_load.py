@@ -118,6 +118,7 @@ def test_what_a_rule_calls_with_a_secret_is_not_shown_by_what_was_loaded(load):
     loaded = load(f"hooks: [{{id: a, condition: {{type: always}}, action: {action}}}]\n", KEY=SECRET)
     assert SECRET in repr(loaded.rules)
     assert SECRET not in repr(loaded)
+    assert SECRET not in loaded.hide(repr(loaded.rules))
 
 
 def test_a_key_is_never_shown_by_what_was_loaded(load):
@@ -125,6 +126,7 @@ def test_a_key_is_never_shown_by_what_was_loaded(load):
     assert loaded.summary_brain is not None
     assert loaded.summary_brain.config == {"api_key": SECRET}
     assert SECRET not in repr(loaded)
+    assert loaded.hide(f"the key is {SECRET}") == f"the key is {SECRET}"  # it stands in the file itself
 
 
 @pytest.mark.parametrize(
@@ -138,10 +140,17 @@ def test_a_key_is_never_shown_by_what_was_loaded(load):
         "channels: {a: {historyLimit: '{{env.KEY}}'}}\n",
         "cost: {price: {cached: '{{env.KEY}}'}}\n",
         "agents: [{id: '{{env.KEY}}'}, {id: '{{env.KEY}}'}]\n",
+        "profile: {a: 'x{{env.KEY}}'}\n",
+        "execution: {context: {strategy: 'a \"b\" {{env.KEY}}'}}\n",
+        'hooks: [{id: a, condition: {type: "it\'s {{env.KEY}}"}, action: {type: always}}]\n',
+        "channels: {a: {historyLimit: ['x{{env.KEY}}']}}\n",
     ],
 )
-def test_no_value_of_the_environment_is_ever_said(problems, text):
-    said = "\n".join(problems(text, KEY=SECRET))
+@pytest.mark.parametrize(
+    "key", [SECRET, f"-----BEGIN\n{SECRET}\n", f"it's {SECRET}", f'it\'s "{SECRET}"', f"a\\{SECRET}\t"]
+)
+def test_no_value_of_the_environment_is_ever_said(problems, text, key):
+    said = "\n".join(problems(text, KEY=key))
     assert SECRET not in said
     assert "{{env.KEY}}" in said or "env." not in said
 
@@ -417,6 +426,11 @@ def test_an_example_that_was_spoilt_gives_a_config_or_an_error_and_no_secret(tmp
 def test_any_bytes_give_a_config_or_an_error_that_names_the_file(tmp_path, content):
     for suffix in ("yaml", "json"):
         outcome(tmp_path / f"any.{suffix}", content)
+
+
+def test_an_unknown_agent_is_not_answered_with_a_name_from_the_environment(load):
+    with pytest.raises(ConfigError, match=r"names no agent 'sk': did you mean \{\{env.KEY\}\}\?"):
+        load("agents: [{id: '{{env.KEY}}'}]\n", agent="sk", KEY="sk-1")
 
 
 def test_an_unknown_agent_is_refused_where_there_are_none(load):
