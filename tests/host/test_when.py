@@ -1,6 +1,7 @@
 """When an automatic compression comes, by prices, counts and boundaries, and what the agent is told of it."""
 
 import itertools
+from math import ceil
 
 import pytest
 from agentscope.agent import ContextConfig as HostContextConfig
@@ -316,7 +317,7 @@ async def test_pressure_is_measured_on_the_request_that_the_agent_would_send():
 
     await agent.reply(user("Look up forty topics."))
 
-    assert applied(agent)[0].limit_tokens == int(0.08 * settings_of(config()).limit_tokens(WINDOW))
+    assert applied(agent)[0].limit_tokens == ceil(0.08 * settings_of(config()).available_tokens(WINDOW))
     assert looks.seen[-1].tokens == pytest.approx(model.chats[-1].input_tokens, rel=0.02)
 
 
