@@ -10,6 +10,7 @@ from ctxkit.commands.answers import counted
 from ctxkit.engine.steer.bill import bill_of_receipt
 from ctxkit.engine.steer.explain import changes_of
 from ctxkit.errors import ConfigError, StoreError
+from ctxkit.plan import Reason
 from ctxkit.tokens import in_dollars, message_chars, price_of, serve_loop
 from ctxkit.view import View
 
@@ -101,11 +102,15 @@ async def _compressions(engine: Engine) -> str:
     try:
         reasons: Counter[str] = Counter()
         async for change, is_undone in changes_of(engine):
+            if change.reason is Reason.MEMORY:
+                continue  # a compression that was counted already has its summary now
             is_clear = all(part.edit.rule == CLEARED for part in change.parts)
             reasons["taken back" if is_undone else "cleared" if is_clear else "in force"] += 1
     except StoreError as exc:
         return f"not known, for the store cannot be read: {exc}"
-    applied = [receipt for receipt in engine.receipts if receipt.outcome == "applied"]
+    applied = [
+        receipt for receipt in engine.receipts if receipt.outcome == "applied" and receipt.reason is not Reason.MEMORY
+    ]
     if engine.guard.store is None:
         reasons["in force"] = len(applied)
     said = str(reasons["in force"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,6 +20,10 @@ from ctxkit.profiles import find_profile
 from ctxkit.rules import Rule, RuleKinds, read_rule, with_auto_compact
 
 HOOKS: Final = "hooks"
+EXECUTION: Final = "execution"
+CONTEXT: Final = "context"
+_ROOTS: Final = (*OWN_NAMES, HOOKS, EXECUTION, *(name for name in OTHER_KEYS if "." not in name))
+"""Names at the root that mean something here and in no other program; `agents` is too common a word to ask about."""
 _SHARED: Final = frozenset({"session", "memory", HOOKS})
 """Names of ctxkit's that OpenClaw's configuration has for something else."""
 _ALIKE: Final = 0.8
@@ -196,7 +200,7 @@ class _Reader:
             entries = root.entries
             others = self._others(root, base)
             self._own(entries, base, is_shared="openclaw" in base.systems and PROFILE not in entries, others=others)
-            execution = _entry(entries, "execution")
+            execution = _entry(entries, EXECUTION)
             if execution is not None and execution.entries is not None:
                 self._execution(execution.entries, base)
             self._read_agents(_entry(entries, "agents"), agents)
@@ -232,16 +236,25 @@ class _Reader:
                 base.take_own(name, entry, name, skip=("maintenance",) if name == "session" else ())
             elif name == HOOKS:
                 self._read_hooks(entry.node, HOOKS)
-            elif name not in others and (near := get_close_matches(name, (*OWN_NAMES, HOOKS), n=1, cutoff=_ALIKE)):
-                self.report.warn(entry.place, f"{name} is left alone, as another program's: did you mean {near[0]}?")
+            elif name not in others:
+                self._note_near(name, entry, _ROOTS)
+
+    def _note_near(self, name: str, entry: Entry, known: Iterable[str], path: str = "") -> None:
+        """Say so where a name that is left alone is nearly one that is read; one that is read is near to itself."""
+        near = get_close_matches(name, known, n=1, cutoff=_ALIKE)
+        if near and near[0] != name:
+            oddity = f"{path}{name} is left alone, as another program's: did you mean {near[0]}?"
+            self.report.warn(entry.place, oddity)
 
     def _execution(self, entries: Mapping[str, Entry], base: Level) -> None:
-        if "context" in entries:
+        for name, entry in entries.items():
+            self._note_near(name, entry, (CONTEXT, HOOKS), f"{EXECUTION}.")
+        if CONTEXT in entries:
             base.systems.add("digitorn")
-            base.read_context(entries["context"].node, "execution.context")
+            base.read_context(entries[CONTEXT].node, f"{EXECUTION}.{CONTEXT}")
         if HOOKS in entries:
             base.systems.add("digitorn")
-            self._read_hooks(entries[HOOKS].node, f"execution.{HOOKS}")
+            self._read_hooks(entries[HOOKS].node, f"{EXECUTION}.{HOOKS}")
 
     def _read_agents(self, node: Node | None, agents: dict[str, Level]) -> None:
         """Read the agents of a list, each with its brain's context; a mapping of that name is OpenClaw's."""
@@ -255,9 +268,12 @@ class _Reader:
                 continue
             agents[str(name)] = level
             brain = _entry(entries, "brain")
-            if brain is not None and brain.entries is not None and "context" in brain.entries:
+            settings = (brain.entries if brain is not None else None) or {}
+            for key, entry in settings.items():
+                self._note_near(key, entry, (CONTEXT,), f"agents.{index}.brain.")
+            if CONTEXT in settings:
                 level.systems.add("digitorn")
-                level.read_context(brain.entries["context"].node, f"agents.{index}.brain.context")
+                level.read_context(settings[CONTEXT].node, f"agents.{index}.brain.{CONTEXT}")
 
     def _read_hooks(self, node: Node, path: str) -> None:
         if node.items is None:

@@ -18,9 +18,11 @@ from ctxkit.host._session_state import dump_state
 from ctxkit.host.context_config import settings_of
 from ctxkit.offload.capabilities import Fences
 from ctxkit.offload.redact import redact_json, redactor_of
+from ctxkit.plan import Reason
 from ctxkit.port import SLOT
 from ctxkit.sessions import Peeks, SessionEntry, SessionKey
 from ctxkit.sessions.unanswered import note_observed
+from ctxkit.strategies.history_limit import HistoryLimitStrategy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from ctxkit.host._session_restore import Restored, RestoreRule
     from ctxkit.offload import Store
+    from ctxkit.plan import Receipt
     from ctxkit.sessions import Hold, SavedSession, SessionLocks, SessionStore
 
 logger = logging.getLogger("ctxkit.sessions")
@@ -364,7 +367,7 @@ class AgentSession:
     def _new_compactions(self) -> int:
         """Return how many compressions were applied since this was asked last."""
         attached = attached_to(self.agent)
-        applied = [] if attached is None else [r.plan_id for r in attached.engine.receipts if r.outcome == "applied"]
+        applied = [] if attached is None else [r.plan_id for r in attached.engine.receipts if _is_compaction(r)]
         if not applied:
             return 0
         since = applied.index(self._last_plan) + 1 if self._last_plan in applied else 0
@@ -381,3 +384,9 @@ class AgentSession:
         """Return the events that were kept, and forget them."""
         events, self._events = self._events, []
         return events
+
+
+def _is_compaction(receipt: Receipt) -> bool:
+    """Whether an index counts it: a limit of the history only hides, and what memory brings in was counted when it left."""
+    is_only_hidden = receipt.rules == (HistoryLimitStrategy.name,)
+    return receipt.outcome == "applied" and receipt.reason is not Reason.MEMORY and not is_only_hidden

@@ -239,6 +239,17 @@ async def test_the_session_is_saved_before_a_compression_takes_anything_away(sto
 
 
 @pytest.mark.row("O1")
+async def test_what_a_limit_of_the_history_hides_is_no_compaction_in_the_index(store):
+    config = ContextConfig(history={"max_user_turns": 1})
+    agent = scribe(SessionMiddleware(store), ["Yes."] * 4, config=config, offloader=memory_offloader())
+    for number in range(4):
+        await agent.reply(user(f"Is it {number}?"))
+
+    assert len(applied(agent)) == 2
+    assert (await row_of(store)).compaction_count == 0
+
+
+@pytest.mark.row("O1")
 async def test_the_index_says_what_a_session_holds(store):
     session = SessionMiddleware(store, delivery={"channel": "web"})
     agent = scribe(session, ["Hello."], window=32_000)

@@ -50,7 +50,7 @@ def cowagent(memory, root: Path, /, *script, state=None, **settings):
         config=ContextConfig.profile("cowagent", **settings),
         tools=(look,),
         offloader=StoreOffloader(FileStore(root), HostCodec()),
-        middlewares=[CompressionMiddleware(), memory],
+        middlewares=[CommandsMiddleware(), CompressionMiddleware(), memory],
         **({} if state is None else {"state": state}),
     )
     return agent, model
@@ -329,6 +329,7 @@ async def test_the_summary_is_injected_in_the_background_into_the_first_user_mes
         await agent.reply(user("And on again."))
         await agent.reply(user("And the last."))
 
+    assert "\nCompressions: 1 (the newest by trigger, " in (await Commands(agent).handle("/context") or "")
     firsts = [text_of(request.messages[1:2]) for request in model.chats]
     assert all(first.endswith("Question 10?") for first in firsts)
     assert [message.role for message in model.chats[0].messages][:3] == ["system", "user", "assistant"]

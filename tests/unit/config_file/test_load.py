@@ -295,6 +295,15 @@ def test_a_name_that_is_nearly_one_of_ours_is_asked_about_and_stops_nothing(load
         f"{tmp_path / 'app.yaml'}:1:1: triggrz is left alone, as another program's: did you mean triggers?",
         f"{tmp_path / 'app.yaml'}:2:1: result is left alone, as another program's: did you mean results?",
     )
+    named = "executon: {}\nagent_max_step: 3\nexecution: {contxt: {}, hook: []}\nagents: [{brain: {contex: {}}}]\n"
+    assert [warning.partition("yaml:")[2] for warning in load(named).warnings] == [
+        "1:1: executon is left alone, as another program's: did you mean execution?",
+        "2:1: agent_max_step is left alone, as another program's: did you mean agent_max_steps?",
+        "3:13: execution.contxt is left alone, as another program's: did you mean context?",
+        "3:25: execution.hook is left alone, as another program's: did you mean hooks?",
+        "4:19: agents.0.brain.contex is left alone, as another program's: did you mean context?",
+    ]
+    assert load("agent: true\nexecution: {mode: chat, max_turns: 5, timeout: 3}\n").warnings == ()
 
 
 def test_json_is_read_with_its_places_tabs_and_escapes(load, problems):
