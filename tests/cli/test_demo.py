@@ -17,6 +17,8 @@ from ctxkit.cli import app
 
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 COMMAND = [sys.executable, "-c", "from ctxkit.cli import app; app()"]
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""A shell lets what it starts in the background ignore interrupts, and so does all that is started by that."""
 
 pytestmark = pytest.mark.slow
 
@@ -144,7 +146,7 @@ def test_without_a_terminal_it_prints_plain_lines_and_leaves_no_folder(tmp_path)
 @pytest.mark.parametrize("after", ["stock", "with ctxkit", "     compressing", "   10/48"])
 def test_ctrl_c_leaves_cleanly_and_takes_its_folder_along(after, tmp_path):
     with subprocess.Popen(
-        [*COMMAND, "demo"],
+        [*COMMAND[:-1], HEARS + COMMAND[-1], "demo"],
         env=environment(TMPDIR=str(tmp_path), PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
