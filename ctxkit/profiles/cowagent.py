@@ -43,6 +43,7 @@ COWAGENT: Final = Profile(
         "retention.mode": Value("enforce", f"{_FILE}:182 are automatically cleaned up"),
         "retention.max_age_days": Value(30.0, f"{_FILE}:182 Sessions older than **30 days**"),
         "retention.max_sessions": Value(None, f"{_FILE}:182 Sessions older than **30 days**", "age is the only limit"),
+        "retention.keep_newest": Value(0, f"{_FILE}:182 Sessions older than **30 days**", "however few there are"),
     },
     constants={
         "least turns restored": Value(3, f"{_FILE}:176 max(3, max_context_turns / 6)"),

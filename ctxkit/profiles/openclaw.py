@@ -36,6 +36,7 @@ OPENCLAW: Final = Profile(
         "memory.bootstrap_total_chars": Value(20_000, f"{_FILE}:177 Total max chars (all files) | ~20,000"),
         "memory.bootstrap_names": Value(("OPENCLAW.md",), f"{_FILE}:194 Bootstrap files (OPENCLAW.md, etc."),
         "retention.max_age_days": Value(30.0, f"{_FILE}:31 Prune entries older than 30 days"),
+        "retention.keep_newest": Value(0, f"{_FILE}:31 Prune entries older than 30 days", "however few there are"),
         "retention.max_sessions": Value(500, f"{_FILE}:32 Cap at 500 entries"),
         "retention.rotate_index_bytes": Value(10_000_000, f"{_FILE}:34 when file exceeds 10MB"),
         "retention.keep_backups": Value(3, f"{_FILE}:34 (keep 3 backups)"),

@@ -1,6 +1,7 @@
 """CowAgent's document "Short-term Memory" (June 2026) from top to bottom, by `ContextConfig.profile("cowagent")`."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from ctxkit.host._codec import HostCodec
 from ctxkit.offload import StoreOffloader
 from ctxkit.plan import Reason
 from ctxkit.profiles import find_profile, keys_of
+from ctxkit.sessions import MemorySessionStore
 from ctxkit.testing import ScriptedModel, call, overflow_error
 from tests.host.agents import (
     applied,
@@ -615,7 +617,25 @@ async def test_a_restart_restores_the_newest_turns_as_user_text_and_final_reply(
         "mode": "enforce",
         "max_age_days": 30,
         "max_sessions": None,
+        "keep_newest": 0,
     }
+
+
+@pytest.mark.row("C8")
+async def test_sessions_older_than_30_days_go_however_few_there_are():
+    clock = {"now": time.time()}
+    store = MemorySessionStore(clock=lambda: clock["now"])
+    now = clock["now"]
+    for name, days in (("old", 31), ("older", 40), ("new", 29)):
+        clock["now"] = now - days * 86_400
+        await store.save(name, {"session_id": name, "context": []})
+    clock["now"] = now
+
+    async with SessionMiddleware.profile("cowagent", store) as session:
+        for _ in range(2):  # a guard lets one go in a pass
+            await session.maintain()
+
+    assert {row.session_id async for row in store.list()} == {"new"}
 
 
 # Commands

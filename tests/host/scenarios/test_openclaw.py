@@ -156,9 +156,7 @@ async def test_sessions_go_after_30_days_and_beyond_500_the_oldest_or_are_report
         await store.save(f"s-{number}", {"session_id": f"s-{number}", "context": []})
     clock["now"] = now
 
-    async with SessionMiddleware.profile(
-        "openclaw", store, retention={"mode": mode, "max_ratio": 1.0, "keep_newest": 0}
-    ) as session:
+    async with SessionMiddleware.profile("openclaw", store, retention={"mode": mode, "max_ratio": 1.0}) as session:
         report = await session.maintain()
         left = {row.session_id async for row in store.list()}
 
