@@ -22,6 +22,7 @@ from ctxkit.rules import Rule, RuleKinds, read_rule, with_auto_compact
 HOOKS: Final = "hooks"
 EXECUTION: Final = "execution"
 CONTEXT: Final = "context"
+BRAIN_OF_AGENT: Final = "brain"
 _ROOTS: Final = (*OWN_NAMES, HOOKS, EXECUTION, *(name for name in OTHER_KEYS if "." not in name))
 """Names at the root that mean something here and in no other program; `agents` is too common a word to ask about."""
 _SHARED: Final = frozenset({"session", "memory", HOOKS})
@@ -236,6 +237,11 @@ class _Reader:
                 base.take_own(name, entry, name, skip=("maintenance",) if name == "session" else ())
             elif name == HOOKS:
                 self._read_hooks(entry.node, HOOKS)
+            elif name == BRAIN_OF_AGENT and CONTEXT in (entry.node.entries or {}):
+                self.report.warn(
+                    entry.place,
+                    f"{name}.{CONTEXT} is left alone, as no agent's: put it into agents[].{name}.{CONTEXT}.",
+                )
             elif name not in others:
                 self._note_near(name, entry, _ROOTS)
 
@@ -267,7 +273,7 @@ class _Reader:
                 self.report.tell(each.place, f"agents.{index}.id {name!r} stands here twice: give each agent its own.")
                 continue
             agents[str(name)] = level
-            brain = _entry(entries, "brain")
+            brain = _entry(entries, BRAIN_OF_AGENT)
             settings = (brain.entries if brain is not None else None) or {}
             for key, entry in settings.items():
                 self._note_near(key, entry, (CONTEXT,), f"agents.{index}.brain.")

@@ -303,7 +303,9 @@ def test_a_name_that_is_nearly_one_of_ours_is_asked_about_and_stops_nothing(load
         "3:25: execution.hook is left alone, as another program's: did you mean hooks?",
         "4:19: agents.0.brain.contex is left alone, as another program's: did you mean context?",
     ]
-    assert load("agent: true\nexecution: {mode: chat, max_turns: 5, timeout: 3}\n").warnings == ()
+    (warning,) = load("brain: {model: m, context: {keep_recent: 3}}\n").warnings
+    assert warning.endswith(":1:1: brain.context is left alone, as no agent's: put it into agents[].brain.context.")
+    assert load("agent: true\nbrain: {model: m}\nexecution: {mode: chat, max_turns: 5, timeout: 3}\n").warnings == ()
 
 
 def test_json_is_read_with_its_places_tabs_and_escapes(load, problems):
