@@ -144,8 +144,20 @@ def with_left_out(fields: Mapping[str, Any], units: Sequence[Unit]) -> dict[str,
 
 def _groups(sized: Sequence[tuple[Unit, int]], limit_tokens: int) -> list[list[tuple[Unit, int]]]:
     """Gather units into groups that fit, of even weight; what is too large by itself stands alone."""
-    total = sum(tokens for _, tokens in sized)
-    target = total / max(1, ceil(total / limit_tokens))
+    wanted = _parts_in(sum(tokens for _, tokens in sized), limit_tokens)
+    groups = _gathered(sized, limit_tokens, wanted=wanted)
+    made = sum(_parts_in(sum(tokens for _, tokens in group), limit_tokens) for group in groups)
+    if made > wanted:
+        # Whole units left room unused, and a small rest behind full groups: among so many the weight is shared anew.
+        evener = _gathered(sized, limit_tokens, wanted=made)
+        groups = evener if len(evener) <= len(groups) else groups
+    return groups
+
+
+def _gathered(sized: Sequence[tuple[Unit, int]], limit_tokens: int, *, wanted: int) -> list[list[tuple[Unit, int]]]:
+    """Gather units into about so many groups of even weight, none over the limit but a unit that is so by itself."""
+    left = sum(tokens for _, tokens in sized)
+    target = left / wanted
     groups: list[list[tuple[Unit, int]]] = []
     taken = 0
     for unit, tokens in sized:
@@ -153,12 +165,20 @@ def _groups(sized: Sequence[tuple[Unit, int]], limit_tokens: int) -> list[list[t
         is_full = taken + tokens > limit_tokens
         is_heavy = taken + tokens / 2 > target and _messages_in(group) >= _LEAST_MESSAGES
         if not group or is_full or is_heavy:
+            wanted -= _parts_in(taken, limit_tokens) if group else 0
+            left -= taken
+            target = left / max(1, wanted)
             groups.append([])
             taken = 0
         groups[-1].append((unit, tokens))
         taken += tokens
     _fill_last(groups, limit_tokens)
     return groups
+
+
+def _parts_in(tokens: int, limit_tokens: int) -> int:
+    """Return how many calls so many tokens take at least."""
+    return max(1, ceil(tokens / limit_tokens))
 
 
 def _fill_last(groups: list[list[tuple[Unit, int]]], limit_tokens: int) -> None:

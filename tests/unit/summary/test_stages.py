@@ -50,6 +50,20 @@ def test_other_agents_keep_their_names():
     assert unit.text == "[user bob] hi"
 
 
+@pytest.mark.parametrize("number", range(1, 24))
+def test_what_whole_units_leave_of_a_call_is_no_small_last_chunk(number):
+    unit = Unit(text="abc " * 26, messages=4)
+
+    async def chunks() -> list[int]:
+        each = await count(unit.text) + 1
+        made = await chunks_of([unit] * number, limit_tokens=int(3.7 * each), count=count)
+        return [chunk.text.count("abc") // 26 for chunk in made]
+
+    weights = asyncio.run(chunks())
+    assert len(weights) == -(-number // 3)
+    assert max(weights) - min(weights) <= 1
+
+
 @given(st.lists(st.text(min_size=1, max_size=3000), max_size=12), st.integers(200, 900))
 def test_chunks_fit_and_hold_every_character(parts, limit):
     async def check() -> None:
