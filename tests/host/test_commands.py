@@ -471,7 +471,7 @@ async def test_an_agent_without_the_middlewares_is_told_what_it_lacks():
     alone = make_agent(ScriptedModel(["Yes."]), middlewares=[CommandsMiddleware()])
     assert "has no CompressionMiddleware" in await said(alone, "/context")
     with pytest.raises(ConfigError, match="did you mean context"):
-        CommandsMiddleware(commands=["contex"])  # codespell:ignore contex
+        CommandsMiddleware(commands=["contex"])
 
 
 async def test_a_command_while_a_call_waits_for_a_person_leaves_it_waiting():
