@@ -58,7 +58,7 @@ async def test_what_the_request_shows_elsewhere_takes_no_place():
 @pytest.mark.asyncio
 async def test_a_name_that_the_agent_spelled_itself_stands_beside_a_longer_one_and_one_of_a_tool_does_not():
     blocks = [
-        call("1", "Edit", path="/work/src/parser.py"),
+        call("1", "Edit", path="/srv/src/parser.py"),
         result("1", "done"),
         text("The fault is in src/parser.py, I think."),
         result("2", "work/src/parser.py"),

@@ -111,7 +111,7 @@ def test_a_result_that_is_no_longer_than_its_line_stays():
             "Read(/src/a.py 10) (ok, 680 characters)",
         ),
         (
-            call("a", "Read", file_path="/home/somebody/work/" + "deep/" * 8 + "a.py", offset=10),
+            call("a", "Read", file_path="/home/somebody/code/" + "deep/" * 8 + "a.py", offset=10),
             {"output": LONG},
             "Read(…rk/" + "deep/" * 8 + "a.py 10) (ok, 680 characters)",
         ),
