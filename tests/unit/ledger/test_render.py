@@ -61,12 +61,12 @@ async def test_a_name_that_the_agent_spelled_itself_stands_beside_a_longer_one_a
         call("1", "Edit", path="/srv/src/parser.py"),
         result("1", "done"),
         text("The fault is in src/parser.py, I think."),
-        result("2", "work/src/parser.py"),
+        result("2", "srv/src/parser.py"),
     ]
     shown = await render_ledger(Ledger().add(*map(facts_of, blocks)), 300, count)
     names = shown.partition("Identifiers seen")[2].split()
     assert "src/parser.py" in names
-    assert "work/src/parser.py" not in names
+    assert "srv/src/parser.py" not in names
 
 
 @pytest.mark.asyncio
