@@ -113,7 +113,7 @@ def test_a_result_that_is_no_longer_than_its_line_stays():
         (
             call("a", "Read", file_path="/home/somebody/code/" + "deep/" * 8 + "a.py", offset=10),
             {"output": LONG},
-            "Read(…rk/" + "deep/" * 8 + "a.py 10) (ok, 680 characters)",
+            "Read(…de/" + "deep/" * 8 + "a.py 10) (ok, 680 characters)",
         ),
         (call("a", "Bash", command="pytest -q"), {"output": LONG}, "Bash(pytest -q) (ok, 680 characters)"),
         (
