@@ -33,7 +33,7 @@ MAIN_SHEET = "r0.10 w1.25"
 class Call:
     """One model call as the provider bills it."""
 
-    kind: Literal["chat", "summary"]
+    kind: Literal["chat", "summary", "memory"]
     tokens: int
     """Of the request."""
     reused: int

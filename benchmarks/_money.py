@@ -235,7 +235,7 @@ class BilledModel(ScriptedModel):
         formatted = await self.formatter.format(messages)
         tokens = await self._counter.parts(formatted, tools)
         parts = [json.dumps(part, ensure_ascii=False) for part in (*tools, *formatted)]
-        kind: Literal["chat", "summary"] = "summary" if self._is_summary(messages, tools) else "chat"
+        kind = self._kind(messages, tools)
         request = _Sent(
             kind=kind,
             messages=(),
@@ -269,11 +269,11 @@ class BilledModel(ScriptedModel):
     async def _say(self, messages: Sequence[Msg]) -> list[TextBlock | ToolCallBlock]:
         came = asyncio.get_running_loop().time()
         await asyncio.sleep(self._chat_s(self._next))
-        said = self._answer(messages)
+        said = self._next_said(messages)
         self.spans.append((came, asyncio.get_running_loop().time()))
         return said
 
-    def _answer(self, messages: Sequence[Msg]) -> list[TextBlock | ToolCallBlock]:
+    def _next_said(self, messages: Sequence[Msg]) -> list[TextBlock | ToolCallBlock]:
         step = self._steps[self._next] if self._next < len(self._steps) else None
         if step is None or (step.is_user and self._is_open):
             self._is_open = False
