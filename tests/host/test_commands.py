@@ -350,8 +350,9 @@ async def test_who_asks_for_structured_output_gets_that_and_no_answer_to_a_comma
         number: int
 
     agent, model = commanded(script=[call("GenerateStructuredOutput", number=5), "Done."])
-    await agent.reply(user("/context"), structured_schema=Answer)
-    assert len(model.requests) > 0
+    reply = await agent.reply(user("/context"), structured_schema=Answer)
+    assert "of the window" not in text_of([reply])
+    assert "/context" in text_of(model.chats[0].messages), "the model was not asked"
 
 
 async def test_messages_before_a_command_are_kept_for_the_agent():

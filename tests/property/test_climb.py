@@ -15,6 +15,7 @@ from ctxkit.config.ladder import KNOWN_RUNGS
 from ctxkit.engine.apply import apply_edits
 from ctxkit.engine.climb import Aim, Climb
 from ctxkit.invariants import broken_rules
+from ctxkit.plan import EditKind
 from ctxkit.strategies import Situation
 from ctxkit.strategies.ladder import LEAVING, freed_tokens, leaving, plan_ladder, stacked
 from tests.property.contexts import Context, contexts
@@ -95,6 +96,8 @@ def test_a_climb_ends_below_the_goal_or_frees_all_that_its_rungs_can(
         assert left <= climb.aim.goal_tokens
     elif left > climb.aim.limit_tokens or any(edit.tokens for edit in chosen.summary if edit.kind in LEAVING):
         assert leaving(chosen.summary) <= leaving(chosen.edits)
+        kind = EditKind.DROP if ladder.strategy == "truncate" else EditKind.COMPRESS
+        assert {edit.kind for edit in chosen.edits if edit.rule in {"summarize", "truncate"}} <= {kind}
 
 
 @many
